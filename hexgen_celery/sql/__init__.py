@@ -1,0 +1,1 @@
+"""SQL as the system understands it: guard, catalog, evaluation metrics."""

@@ -1,0 +1,1 @@
+"""Workflow definitions: nodes, edges and estimates, and the three workflows that use them."""

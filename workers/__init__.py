@@ -1,0 +1,1 @@
+"""The processes: LLM, sql and control workers, the SQL sandbox, emulated instances."""
