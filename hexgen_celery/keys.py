@@ -1,0 +1,84 @@
+"""Every Redis key of the deployment, built in one place.
+
+All keys carry the deployment's prefix and one hash tag, so that two deployments can share a Redis
+and a script's keys fall into one slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Key builder. `prefix` names the deployment."""
+
+    prefix: str = "hexgen"
+
+    def _key(self, *parts: str) -> str:
+        return ":".join(("{" + self.prefix + "}", *parts))
+
+    def workflow(self, workflow_id: str) -> str:
+        """Hash: the question and its status."""
+        return self._key("wf", workflow_id)
+
+    def nodes(self, workflow_id: str) -> str:
+        """Hash: node id → node state (JSON)."""
+        return self._key("wf", workflow_id, "nodes")
+
+    def bulk(self, workflow_id: str) -> str:
+        """Hash: node id → rows (JSON), kept out of the way of every view."""
+        return self._key("wf", workflow_id, "bulk")
+
+    def trace(self, workflow_id: str) -> str:
+        """List: what happened to this question (JSON), oldest first."""
+        return self._key("wf", workflow_id, "trace")
+
+    @property
+    def outbox(self) -> str:
+        """Hash: entry id → message to publish (JSON)."""
+        return self._key("outbox")
+
+    @property
+    def outbox_due(self) -> str:
+        """Sorted set: entry id by the time from which it counts as unconfirmed."""
+        return self._key("outbox", "due")
+
+    @property
+    def deadlines(self) -> str:
+        """Sorted set: running workflow id by deadline."""
+        return self._key("deadlines")
+
+    @property
+    def running(self) -> str:
+        """Sorted set: claimed request (`workflow/node/attempt`) by the end of its lease."""
+        return self._key("running")
+
+    @property
+    def load(self) -> str:
+        """Hash: `<queue>:waiting`, `<queue>:running` → requests."""
+        return self._key("load")
+
+    @property
+    def events(self) -> str:
+        """Stream: the deployment's trace, capped; read by recorder and tuner."""
+        return self._key("events")
+
+    @property
+    def databases(self) -> str:
+        """Hash: database name → registration (JSON)."""
+        return self._key("databases")
+
+    def part(self, digest: str) -> str:
+        """String: the text of a prompt part."""
+        return self._key("part", digest)
+
+    @property
+    def cancels(self) -> str:
+        """Pub/sub channel: workflow ids, or `workflow/node`, whose work must stop now."""
+        return self._key("cancels")
+
+    @property
+    def instances(self) -> str:
+        """Hash: instance name → registration and heartbeat (JSON)."""
+        return self._key("instances")

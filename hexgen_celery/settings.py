@@ -1,0 +1,270 @@
+"""The one configuration of the system: a TOML file, overridden by the environment.
+
+`HEXGEN_CONFIG` names the file (default `hexgen.toml` where it exists). Every value can be set as
+`HEXGEN_<SECTION>__<NAME>`, for example `HEXGEN_BROKER__URL`. Unknown names are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hexgen_celery.errors import InvalidSettings
+
+Positive = Annotated[float, Field(gt=0)]
+PositiveInt = Annotated[int, Field(gt=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+
+
+class Section(BaseModel):
+    """A table of the configuration; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BrokerSettings(Section):
+    """Redis: broker, results and state. `url = "embedded"` starts one beside the processes."""
+
+    url: SecretStr = SecretStr("embedded")
+    password_file: Path | None = None
+    prefix: Name = "hexgen"
+    result_ttl_seconds: Positive = 3600.0
+    socket_timeout_seconds: Positive = 10.0
+
+
+class DeadlineSettings(Section):
+    """What happens at a question's deadline, and the limits on submissions."""
+
+    policy: Literal["best-effort", "strict"] = "best-effort"
+    default_slo_seconds: Positive = 60.0
+    max_slo_seconds: Positive = 86_400.0
+    max_question_chars: PositiveInt = 10_000
+    max_evidence_chars: PositiveInt = 20_000
+
+
+class CoordinatorSettings(Section):
+    """Outbox, leases and attempts of the coordinator. Times in seconds."""
+
+    resend_after_seconds: Positive = 2.0
+    lease_seconds: Positive = 15.0
+    tick_seconds: Positive = 0.2
+    max_attempts: PositiveInt = 3
+    trace_stream_entries: PositiveInt = 200_000
+
+
+class LlmSettings(Section):
+    """The LLM client. `api_key` comes from the environment or from `api_key_file`."""
+
+    api_key: SecretStr | None = None
+    api_key_file: Path | None = None
+    connect_timeout_seconds: Positive = 5.0
+    idle_timeout_seconds: Positive = 300.0
+    retries: Annotated[int, Field(ge=0)] = 3
+    backoff_seconds: Positive = 0.25
+    backoff_max_seconds: Positive = 5.0
+
+
+class PipelineSettings(Section):
+    """The text-to-sql workflow; each can be overridden per submission by the same name."""
+
+    candidates: Annotated[int, Field(ge=1, le=16)] = 3
+    correction_rounds: Annotated[int, Field(ge=0, le=10)] = 2
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
+    seed: int = 7
+    max_tokens: PositiveInt = 1024
+    unit_tests: bool = True
+
+
+class SqlSettings(Section):
+    """Limits on the execution of a model's SQL. Seconds, rows, MiB."""
+
+    time_limit_seconds: Positive = 30.0
+    max_rows: PositiveInt = 1000
+    max_result_bytes: PositiveInt = 4_000_000
+    memory_mib: PositiveInt = 512
+    processes: PositiveInt = 2
+    home: Path = Path(".hexgen/databases")
+
+
+class InstanceSettings(Section):
+    """One LLM server. Either `url` of a running one, or `engine` for `hexgen up` to start."""
+
+    name: Name
+    url: str | None = None
+    engine: Literal["external", "emulated"] = "external"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+
+    @model_validator(mode="after")
+    def _external_has_url(self) -> InstanceSettings:
+        if self.engine == "external" and not self.url:
+            raise ValueError(f'instance {self.name!r} needs `url` (or `engine = "emulated"`)')
+        return self
+
+
+class PoolSettings(Section):
+    """Interchangeable instances: one GPU type, model, context length and profile."""
+
+    name: Name
+    gpu: Name
+    model: str
+    profile: str
+    max_model_len: PositiveInt | None = None
+    tags: tuple[str, ...] = ()
+    concurrency: PositiveInt = 64
+    instances: tuple[InstanceSettings, ...] = Field(min_length=1)
+
+    @property
+    def queue(self) -> str:
+        """The pool's queue: what the router chooses."""
+        return f"gpu.{self.gpu}.{self.name}"
+
+
+class EmulatorSettings(Section):
+    """Emulated instances: how fast emulated time runs, and where their answers come from."""
+
+    speed: Positive = 1.0
+    replay: tuple[Path, ...] = ()
+
+
+class RouterSettings(Section):
+    """Which dispatch policy chooses the pool, with its parameters."""
+
+    dispatch: str = "shortest-expected-delay"
+    parameters: dict[str, float] = Field(default_factory=dict)
+
+
+class UpSettings(Section):
+    """How many processes `hexgen up` starts on this machine."""
+
+    control_workers: PositiveInt = 1
+    sql_workers: PositiveInt = 1
+    directory: Path = Path(".hexgen")
+
+
+class LogSettings(Section):
+    """Structured logs to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "console"
+
+
+class Settings(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HEXGEN_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    broker: BrokerSettings = BrokerSettings()
+    deadline: DeadlineSettings = DeadlineSettings()
+    coordinator: CoordinatorSettings = CoordinatorSettings()
+    llm: LlmSettings = LlmSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    sql: SqlSettings = SqlSettings()
+    router: RouterSettings = RouterSettings()
+    emulator: EmulatorSettings = EmulatorSettings()
+    up: UpSettings = UpSettings()
+    log: LogSettings = LogSettings()
+    pools: tuple[PoolSettings, ...] = ()
+    stages_module: str = "stages"
+
+    @field_validator("pools")
+    @classmethod
+    def _names_are_unique(cls, pools: tuple[PoolSettings, ...]) -> tuple[PoolSettings, ...]:
+        names = [instance.name for pool in pools for instance in pool.instances]
+        queues = [pool.queue for pool in pools]
+        for kind, values in (("instance", names), ("pool", queues)):
+            doubled = sorted({value for value in values if values.count(value) > 1})
+            if doubled:
+                raise ValueError(f"{kind} {doubled[0]!r} is declared twice")
+        return pools
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment outranks the file (which comes in as initial values)."""
+        return (env_settings, init_settings)
+
+    def instance(self, name: str) -> tuple[PoolSettings, InstanceSettings]:
+        """The declared instance `name` and its pool.
+
+        Raises:
+            InvalidSettings: no such instance is declared.
+        """
+        for pool in self.pools:
+            for instance in pool.instances:
+                if instance.name == name:
+                    return pool, instance
+        known = ", ".join(i.name for p in self.pools for i in p.instances) or "none"
+        raise InvalidSettings(
+            f"no instance {name!r} is declared", field="instance", hint=f"declared: {known}"
+        )
+
+
+def load_settings(path: Path | str | None = None) -> Settings:
+    """Read the configuration from `path`, else `HEXGEN_CONFIG`, else `hexgen.toml`, else defaults.
+
+    Raises:
+        InvalidSettings: the file is missing or unreadable, or a value is unknown or impossible.
+    """
+    return _validated(_read_toml(_config_path(path)))
+
+
+def _config_path(path: Path | str | None) -> Path | None:
+    named = path or os.environ.get("HEXGEN_CONFIG")
+    if named:
+        return Path(named)
+    default = Path("hexgen.toml")
+    return default if default.is_file() else None
+
+
+def _read_toml(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidSettings(
+            f"cannot read the configuration {path}: {error.strerror}",
+            field="config",
+            hint="give an existing TOML file with --config or HEXGEN_CONFIG",
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSettings(
+            f"{path} is not valid TOML: {error}", field="config", hint="mend the line it names"
+        ) from error
+
+
+def _validated(values: dict[str, Any]) -> Settings:
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise InvalidSettings(
+            f"{place}: {first['msg']}",
+            field=place,
+            hint="see docs/configuration.md for every setting",
+        ) from error
