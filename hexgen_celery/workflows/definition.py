@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from hexgen_celery.core.prefix import Prefix
+from hexgen_celery.core.prefix import Prefix, PrefixPart
 
 Json = dict[str, Any]
 
@@ -104,8 +104,6 @@ class LlmCall:
     @property
     def prefix(self) -> Prefix:
         """The shareable beginning, as the scheduler sees it."""
-        from hexgen_celery.core.prefix import PrefixPart
-
         return tuple(PrefixPart(part.hash, part.tokens) for part in self.parts)
 
 
