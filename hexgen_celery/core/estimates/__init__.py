@@ -1,0 +1,19 @@
+"""What is not known in advance, learnt online: output tokens and the remaining critical path."""
+
+from hexgen_celery.core.estimates.calibration import Calibration, calibrate
+from hexgen_celery.core.estimates.critical_path import PathNode, critical_path, rounds
+from hexgen_celery.core.estimates.outputs import OutputEstimator
+from hexgen_celery.core.estimates.path import PathEstimator
+from hexgen_celery.core.estimates.samples import Estimate, LearningRates
+
+__all__ = [
+    "Calibration",
+    "Estimate",
+    "LearningRates",
+    "OutputEstimator",
+    "PathEstimator",
+    "PathNode",
+    "calibrate",
+    "critical_path",
+    "rounds",
+]
