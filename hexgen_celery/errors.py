@@ -105,6 +105,15 @@ class StatementTimeout(HexgenError):
     code = "statement_timeout"
 
 
+class QuestionFailed(Exception):
+    """The end of a question without an answer, as a Celery client's `.get()` raises it.
+
+    The one argument is a JSON object: for a rejected submission `code`, `message`, `hint` and
+    `field`; for a question that failed or expired `status`, `stage`, `cause`, `last_sql` and times.
+    Not a `HexgenError`, because a client without this package rebuilds it from name and arguments.
+    """
+
+
 class UnknownWorkflow(HexgenError):
     """Raised when an id names no question that is still known."""
 

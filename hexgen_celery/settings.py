@@ -43,6 +43,7 @@ class BrokerSettings(Section):
     prefix: Name = "hexgen"
     result_ttl_seconds: Positive = 3600.0
     socket_timeout_seconds: Positive = 10.0
+    visibility_timeout_seconds: Positive = 60.0
 
 
 class DeadlineSettings(Section):
@@ -139,6 +140,20 @@ class EmulatorSettings(Section):
     replay: tuple[Path, ...] = ()
 
 
+class WorkerSettings(Section):
+    """Celery workers. A worker is alive while its last heartbeat is younger than `dead_after`.
+
+    At shutdown, requests that still run after `shutdown_grace_seconds` are handed back.
+    """
+
+    heartbeat_seconds: Positive = 2.0
+    dead_after_seconds: Positive = 10.0
+    shutdown_grace_seconds: Annotated[float, Field(ge=0)] = 20.0
+    sql_concurrency: PositiveInt = 8
+    control_concurrency: PositiveInt = 8
+    cached_parts: PositiveInt = 4096
+
+
 class RouterSettings(Section):
     """Which dispatch policy chooses the pool, with its parameters."""
 
@@ -178,6 +193,7 @@ class Settings(BaseSettings):
     pipeline: PipelineSettings = PipelineSettings()
     sql: SqlSettings = SqlSettings()
     router: RouterSettings = RouterSettings()
+    workers: WorkerSettings = WorkerSettings()
     emulator: EmulatorSettings = EmulatorSettings()
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
