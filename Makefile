@@ -1,0 +1,67 @@
+# Every verb does its own set-up: a virtual environment in .venv with pinned dependencies.
+# Only Python ≥ 3.11 with venv, and make, must be there before.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTHON ?= $(shell .ci/find-python)
+CODE := hexgen_celery stages workers tests
+
+# make demo LLM_URL=http://host:8000/v1 MODEL=name uses that server in place of emulated ones.
+LLM_URL ?=
+MODEL ?=
+DEMO_ARGS ?=
+AREA ?=
+PYTEST_ARGS ?=
+
+.PHONY: help setup demo test lint format unit bench clean
+
+help:  ## Show this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev  ## Create .venv with everything for development
+
+demo: $(VENV)/.core  ## Answer demo questions on a small emulated cluster (or LLM_URL=… MODEL=…)
+	@$(BIN)/hexgen demo $(if $(LLM_URL),--llm-url '$(LLM_URL)') $(if $(MODEL),--model '$(MODEL)') $(DEMO_ARGS)
+
+lint: $(VENV)/.dev  ## Check style, format and types
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/mypy
+
+test: lint  ## Check everything and run all tests with coverage
+	@rm -f .coverage .coverage.*
+	@$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered --fail-under=90
+
+unit: $(VENV)/.dev  ## Run the fast tests only
+	@$(BIN)/pytest -q tests/unit $(PYTEST_ARGS)
+
+format: $(VENV)/.dev  ## Bring the code into its format
+	@$(BIN)/ruff check --fix $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+bench: $(VENV)/.dev  ## Run the benchmarks, all or of one AREA=
+	@$(BIN)/python -m tests.benchmarks.run $(if $(AREA),--area '$(AREA)')
+
+clean:  ## Remove what was built (the virtual environment too)
+	rm -rf $(VENV) build dist .hexgen .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { .ci/find-python --explain; exit 1; }
+	@echo "creating $(VENV) with $(PYTHON)"
+	@'$(PYTHON)' -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing HexGen-Celery"
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing HexGen-Celery and the tools for its development"
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/.core
