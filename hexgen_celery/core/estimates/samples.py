@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
+# A summary is renewed when one in so many of its values is new.
+SUMMARY_SHARE = 16
+
+
 class Estimate(NamedTuple):
     """A quantity in its own unit: mean, 10th and 90th percentile."""
 
@@ -20,25 +24,20 @@ class Estimate(NamedTuple):
         rest = 1.0 - weight
         return Estimate(*(weight * a + rest * b for a, b in zip(self, other, strict=True)))
 
-    def plus(self, other: Estimate) -> Estimate:
-        """The sum of two independent quantities: spreads add in squares."""
-        mean = self.mean + other.mean
-        low = ((self.mean - self.p10) ** 2 + (other.mean - other.p10) ** 2) ** 0.5
-        high = ((self.p90 - self.mean) ** 2 + (other.p90 - other.mean) ** 2) ** 0.5
-        return Estimate(mean, max(0.0, mean - low), mean + high)
-
 
 @dataclass(frozen=True, slots=True)
 class LearningRates:
     """How estimates follow observations.
 
     `window`: observations kept per key. `decay`: weight of an observation relative to the next
-    newer one. `prior_strength`: observations that the coarser level counts for.
+    newer one. `prior_strength`: observations that the coarser level counts for. `width_rate`: step
+    by which an interval's log width follows its misses.
     """
 
     window: int = 100
     decay: float = 0.99
     prior_strength: float = 4.0
+    width_rate: float = 0.05
 
     def __post_init__(self) -> None:
         if self.window < 1 or not 0.0 < self.decay <= 1.0 or self.prior_strength < 0:
@@ -50,23 +49,29 @@ class LearningRates:
 
 @dataclass(slots=True)
 class DecayedSample:
-    """The last `rates.window` values, newest last."""
+    """The last `rates.window` values, newest last.
+
+    The summary is renewed once a sixteenth of the values is new, since sorting at each observation
+    would cost more than a simulated question.
+    """
 
     rates: LearningRates
     values: deque[float] = field(default_factory=deque)
     _summary: Estimate | None = None
+    _unseen: int = 0
 
     def add(self, value: float) -> None:
         """Take one observation."""
         self.values.append(value)
         if len(self.values) > self.rates.window:
             self.values.popleft()
-        self._summary = None
+        self._unseen += 1
 
     def summary(self) -> Estimate:
         """Decayed mean and quantiles; raises `ValueError` when nothing was observed."""
-        if self._summary is None:
+        if self._summary is None or self._unseen * SUMMARY_SHARE >= len(self.values):
             self._summary = weighted_summary(self.values, self.rates.decay)
+            self._unseen = 0
         return self._summary
 
 
