@@ -8,6 +8,7 @@ exec (`preexec_fn`) is not safe beside threads.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -75,3 +76,9 @@ def stop(process: subprocess.Popen[bytes], *, grace_seconds: float = 5.0) -> int
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+def kill_group(leader: int) -> None:
+    """End whatever is left of the process group of a child made by `spawn`."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

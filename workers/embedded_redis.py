@@ -79,7 +79,7 @@ class EmbeddedRedis:
         self.directory.mkdir(parents=True, exist_ok=True)
         chosen = self.port
         for _ in range(1 if chosen else _PORT_ATTEMPTS):
-            self.port = chosen or _free_port()
+            self.port = chosen or free_port()
             self._launch(binary)
             if self._answers():
                 return self.url
@@ -172,7 +172,8 @@ class EmbeddedRedis:
         return " / ".join(lines[-_LOG_LINES:])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A loopback port that nobody uses at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

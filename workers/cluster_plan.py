@@ -1,0 +1,143 @@
+"""Which processes make up the cluster of one configuration on this machine. Pure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from hexgen_celery.cluster import RunningInstance
+from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from workers.managed_process import ProcessSpec
+
+LOOPBACK = "127.0.0.1"
+_POOLS: TypeAdapter[tuple[PoolSettings, ...]] = TypeAdapter(tuple[PoolSettings, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """The programs by kind, in the order of starting: servers first, then who uses them."""
+
+    servers: tuple[ProcessSpec, ...]
+    workers: tuple[ProcessSpec, ...]
+    instances: tuple[RunningInstance, ...]
+
+    @property
+    def processes(self) -> tuple[ProcessSpec, ...]:
+        """All programs in the order of starting."""
+        return (*self.servers, *self.workers)
+
+
+def place_instances(settings: Settings, free_port: Callable[[], int]) -> Settings:
+    """`settings` with a port and URL for every emulated instance that names none."""
+    pools = tuple(_placed_pool(pool, free_port) for pool in settings.pools)
+    return settings.model_copy(update={"pools": pools})
+
+
+def plan_cluster(
+    settings: Settings, environment: Mapping[str, str], config: Path | None
+) -> ClusterPlan:
+    """The plan for `settings`, whose instances are placed and whose broker is a URL.
+
+    What the configuration file cannot say (the broker that was started, ports that were chosen)
+    reaches the processes through `environment`, which outranks the file.
+    """
+    shared = {**environment, **_overrides(settings, config)}
+    return ClusterPlan(
+        servers=tuple(_emulators(settings, shared)),
+        workers=tuple(_workers(settings, shared)),
+        instances=tuple(_instances(settings)),
+    )
+
+
+def _placed_pool(pool: PoolSettings, free_port: Callable[[], int]) -> PoolSettings:
+    placed = tuple(_placed_instance(instance, free_port) for instance in pool.instances)
+    return pool.model_copy(update={"instances": placed})
+
+
+def _placed_instance(instance: InstanceSettings, free_port: Callable[[], int]) -> InstanceSettings:
+    if instance.engine == "external":
+        return instance
+    port = instance.port or free_port()
+    return instance.model_copy(update={"port": port, "url": f"http://{LOOPBACK}:{port}"})
+
+
+def _overrides(settings: Settings, config: Path | None) -> dict[str, str]:
+    values = {
+        "HEXGEN_BROKER__URL": settings.broker.url.get_secret_value(),
+        "HEXGEN_POOLS": _POOLS.dump_json(settings.pools).decode(),
+        "PYTHONUNBUFFERED": "1",
+    }
+    if config is not None:
+        values["HEXGEN_CONFIG"] = str(config.absolute())
+    return values
+
+
+def _emulators(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
+    return [
+        ProcessSpec(
+            f"server-{instance.name}",
+            _emulator_command(settings, pool, instance),
+            environment,
+        )
+        for pool in settings.pools
+        for instance in pool.instances
+        if instance.engine == "emulated"
+    ]
+
+
+def _emulator_command(
+    settings: Settings, pool: PoolSettings, instance: InstanceSettings
+) -> tuple[str, ...]:
+    options = ["--profile", pool.profile, "--model", pool.model, "--port", str(instance.port)]
+    options += ["--speed", f"{settings.emulator.speed:g}"]
+    for source in settings.emulator.replay:
+        options += ["--replay", str(source)]
+    return _module("workers.emulator", *options)
+
+
+def _workers(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
+    control = [
+        ProcessSpec(
+            f"control-{number}",
+            _module("workers.control", "--name", f"control-{number}"),
+            environment,
+        )
+        for number in range(1, settings.up.control_workers + 1)
+    ]
+    sql = [
+        ProcessSpec(f"sql-{number}", _module("workers.sql", "--name", f"sql-{number}"), environment)
+        for number in range(1, settings.up.sql_workers + 1)
+    ]
+    llm = [
+        ProcessSpec(
+            f"llm-{instance.name}",
+            _module("workers.llm", "--instance", instance.name),
+            environment,
+        )
+        for pool in settings.pools
+        for instance in pool.instances
+    ]
+    return control + sql + llm
+
+
+def _instances(settings: Settings) -> list[RunningInstance]:
+    return [
+        RunningInstance(
+            name=instance.name,
+            queue=pool.queue,
+            gpu=pool.gpu,
+            model=pool.model,
+            url=instance.url or "",
+            emulated=instance.engine == "emulated",
+        )
+        for pool in settings.pools
+        for instance in pool.instances
+    ]
+
+
+def _module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name, *arguments)

@@ -1,0 +1,53 @@
+"""When a cluster that was just started can take questions."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from hexgen_celery.app import create_app
+from hexgen_celery.settings import Settings
+from workers.cluster_plan import ClusterPlan
+
+_PING_SECONDS = 0.5
+_HEALTH_SECONDS = 1.0
+
+
+def wait_until_ready(settings: Settings, plan: ClusterPlan, tend: Callable[[], bool]) -> bool:
+    """Wait until all servers are healthy and all workers answer; False when `tend` says stop.
+
+    `tend` is called between two looks and paces them.
+    """
+    app = create_app(settings, "client")
+    servers = {instance.url for instance in plan.instances if instance.emulated}
+    workers = {spec.name for spec in plan.workers}
+    while servers or workers:
+        if not tend():
+            return False
+        servers = {url for url in servers if not is_healthy(url)}
+        if not servers:
+            workers -= set(answering_workers(app, len(workers)))
+    return True
+
+
+def is_healthy(url: str) -> bool:
+    """Whether the server at `url` answers `/health` with 200."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.netloc, timeout=_HEALTH_SECONDS)
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.client.OK
+    return False
+
+
+def answering_workers(app: Celery, expected: int) -> Iterable[str]:
+    """Names (without the host) of the Celery workers that answer a ping now."""
+    with contextlib.suppress(OperationalError, OSError):
+        replies = app.control.ping(timeout=_PING_SECONDS, limit=expected)
+        return [name.partition("@")[0] for reply in replies for name in reply]
+    return []
