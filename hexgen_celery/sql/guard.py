@@ -108,14 +108,14 @@ def _check_reading(tree: exp.Expr) -> None:
     culprit: exp.Expr | None = next(
         (node for node in tree.walk() if isinstance(node, FORBIDDEN)), None
     )
-    if culprit is None and not isinstance(tree, QUERY_ROOTS):
-        culprit = tree
     if culprit is not None:
         raise StatementRejected(
             f"only reading is allowed, not {_statement_name(culprit)}",
             hint="Write one SELECT",
             field="sql",
         )
+    if not isinstance(tree, QUERY_ROOTS):
+        raise StatementRejected("the text is not a query", hint="Write one SELECT", field="sql")
 
 
 def _statement_name(node: exp.Expr) -> str:
