@@ -1,0 +1,59 @@
+"""The command `hexgen`: its entry, and what a user sees when something goes wrong."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from hexgen_celery.cli.root import hexgen
+from hexgen_celery.errors import HexgenError
+
+USER_ERROR = 2
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (0, 2 for a user's error, 70 for one of ours)."""
+    try:
+        result = hexgen.main(args=arguments, prog_name="hexgen", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except HexgenError as error:
+        _complain(describe(error))
+        return USER_ERROR
+    except Exception as error:
+        _complain(f"unexpected {type(error).__name__}: {error}. The trace is in {_keep_trace()}")
+        return INTERNAL_ERROR
+    return result if isinstance(result, int) else 0
+
+
+def describe(error: HexgenError) -> str:
+    """The error in one line: what is wrong, which input, how to mend it."""
+    place = f" [{error.field}]" if error.field and error.field not in error.message else ""
+    hint = f". {error.hint}" if error.hint else ""
+    return f"{error.message}{place}{hint}"
+
+
+def _complain(line: str) -> None:
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {line}", err=True)
+
+
+def _keep_trace() -> Path:
+    path = Path(".hexgen") / "logs" / "cli-error.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+    except OSError:
+        click.echo(traceback.format_exc(), err=True)
+    return path

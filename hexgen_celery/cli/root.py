@@ -1,0 +1,105 @@
+"""The command group. A command's module is imported only when that command runs."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from hexgen_celery.cli.context import CliContext
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command lives (`module:attribute`) and its line in the overview."""
+
+    place: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import and return the command."""
+        module, _, attribute = self.place.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{self.place} is not a command")
+        return command
+
+
+COMMANDS = {
+    "up": LazyCommand(
+        "hexgen_celery.cli.up:up_command", "Run a whole cluster on this machine from one TOML file."
+    ),
+    "down": LazyCommand("hexgen_celery.cli.up:down_command", "Stop the cluster that `up` started."),
+    "demo": LazyCommand(
+        "hexgen_celery.cli.demo:demo_command", "Answer demo questions and report on deadlines."
+    ),
+    "ask": LazyCommand("hexgen_celery.cli.ask:ask_command", "Ask one question over a database."),
+    "batch": LazyCommand(
+        "hexgen_celery.cli.ask:batch_command", "Ask every question of a JSON-lines file."
+    ),
+    "status": LazyCommand(
+        "hexgen_celery.cli.watch:status_command", "Show running questions, or one of them."
+    ),
+    "trace": LazyCommand(
+        "hexgen_celery.cli.watch:trace_command", "Show what happened to a question, step by step."
+    ),
+    "cancel": LazyCommand("hexgen_celery.cli.watch:cancel_command", "Stop work on a question."),
+    "queues": LazyCommand(
+        "hexgen_celery.cli.watch:queues_command", "Show what waits and runs in every queue."
+    ),
+    "db": LazyCommand("hexgen_celery.cli.database:db_group", "Register and show databases."),
+    "worker": LazyCommand(
+        "hexgen_celery.cli.worker:worker_group", "Run one worker: llm, sql, control or emulate."
+    ),
+    "flower": LazyCommand(
+        "hexgen_celery.cli.worker:flower_command", "Run Flower, the web page on tasks and workers."
+    ),
+    "doctor": LazyCommand(
+        "hexgen_celery.cli.doctor:doctor_command", "Check everything that a question needs."
+    ),
+    "bird": LazyCommand(
+        "hexgen_celery.cli.bird:bird_group", "Run the questions of a BIRD directory."
+    ),
+    "simulate": LazyCommand(
+        "hexgen_celery.cli.simulate:simulate_command", "Simulate a workload in virtual time."
+    ),
+    "bench-policies": LazyCommand(
+        "hexgen_celery.cli.bench_policies:bench_policies_command",
+        "Compare scheduling policies on a workload.",
+    ),
+    "plan": LazyCommand(
+        "hexgen_celery.cli.plan:plan_command", "Find the cheapest cluster for a load and an SLO."
+    ),
+    "tune": LazyCommand("hexgen_celery.cli.tune:tune_command", "Tune the dispatch weight α."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose overview needs no command's module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        lazy = COMMANDS.get(cmd_name)
+        return lazy.load() if lazy else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file of settings (default: $HEXGEN_CONFIG, else hexgen.toml where it exists).",
+)
+@click.version_option(version("hexgen-celery"), prog_name="hexgen")
+@click.pass_context
+def hexgen(context: click.Context, config: Path | None) -> None:
+    """Answers to natural-language questions over SQLite databases, each before its deadline."""
+    context.obj = CliContext(config)
