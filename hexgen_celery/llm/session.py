@@ -1,0 +1,162 @@
+"""The conversation with one server on the event loop: attempts, retries, streams, look-ups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import structlog
+from tenacity import AsyncRetrying
+
+from hexgen_celery.errors import ModelUnavailable
+from hexgen_celery.llm.endpoint import Endpoint, authorization
+from hexgen_celery.llm.exchange import CONNECTION_ERRORS, Exchange, FirstToken
+from hexgen_celery.llm.failures import (
+    ExtrasRefused,
+    TransientFailure,
+    UnknownModel,
+    connection_failure,
+    read_error,
+)
+from hexgen_celery.llm.payload import Body, chat_body, extra_fields
+from hexgen_celery.llm.retrying import retrying
+from hexgen_celery.llm.types import ChatRequest, Completion
+from hexgen_celery.settings import LlmSettings
+
+log = structlog.get_logger(__name__)
+
+
+class ChatSession:
+    """Talks to one server. Everything here runs on one event loop."""
+
+    def __init__(self, endpoint: Endpoint, settings: LlmSettings) -> None:
+        self.endpoint = endpoint
+        self._settings = settings
+        self._extras = True
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers=authorization(settings),
+            timeout=aiohttp.ClientTimeout(
+                total=None,
+                sock_connect=settings.connect_timeout_seconds,
+                sock_read=settings.idle_timeout_seconds,
+            ),
+            trust_env=not endpoint.is_loopback,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.close()
+
+    async def complete(self, request: ChatRequest, first_token: FirstToken) -> Completion:
+        """One completion, retried while nothing of it has been seen.
+
+        Raises:
+            ModelUnavailable: the server cannot be reached, keeps failing, or lacks the model.
+            ModelRefused: the server rejects the request.
+        """
+        attempts = retrying(self._settings)
+        try:
+            return await attempts(self._attempt, request, first_token, attempts)
+        except TransientFailure as error:
+            raise _exhausted(error, attempts) from error
+        except UnknownModel as error:
+            raise await self._naming_served_models(request.model) from error
+
+    async def _attempt(
+        self, request: ChatRequest, first_token: FirstToken, attempts: AsyncRetrying
+    ) -> Completion:
+        number = _attempt_number(attempts)
+        if not (self._extras and extra_fields(request)):
+            return await self._exchange(chat_body(request, extras=False), number).run(first_token)
+        try:
+            return await self._exchange(chat_body(request), number).run(first_token)
+        except ExtrasRefused as error:
+            self._degrade(error)
+            plain = chat_body(request, extras=False)
+            return await self._exchange(plain, number + 1).run(first_token)
+
+    def _degrade(self, error: ExtrasRefused) -> None:
+        if self._extras:
+            log.warning("llm.extras_refused", server=self.endpoint.root, error=error.message)
+        self._extras = False
+
+    def _exchange(self, body: Body, number: int) -> Exchange:
+        return Exchange(self._http, self.endpoint, body, number)
+
+    async def models(self) -> list[str]:
+        """The ids of the models served.
+
+        Raises:
+            ModelUnavailable: the server cannot be reached or does not list models.
+            ModelRefused: it refuses the key.
+        """
+        listed = await self._get_json(self.endpoint.api("models"))
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        if not isinstance(entries, list):
+            raise ModelUnavailable(
+                f"{self.endpoint.root} does not list its models",
+                field="url",
+                hint="name the base URL of an OpenAI-compatible server",
+            )
+        return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]
+
+    async def version(self) -> str | None:
+        """What `/version` says (an emulated instance says so there); None where there is none."""
+        try:
+            answer = await self._get_json(self.endpoint.plain("version"))
+        except ModelUnavailable:
+            return None
+        version = answer.get("version") if isinstance(answer, dict) else None
+        return str(version) if version else None
+
+    async def tokenize(self, text: str, model: str | None) -> int | None:
+        """Tokens of `text` by the server's own tokenizer; None where it offers none."""
+        body = {"prompt": text} | ({"model": model} if model else {})
+        try:
+            async with self._http.post(self.endpoint.plain("tokenize"), json=body) as response:
+                answer = await response.json(content_type=None) if response.ok else {}
+        except (*CONNECTION_ERRORS, ValueError):
+            return None
+        count = answer.get("count") if isinstance(answer, dict) else None
+        return count if isinstance(count, int) else None
+
+    async def check(self, model: str) -> None:
+        """Make sure the server answers and serves `model`.
+
+        Raises:
+            ModelUnavailable: it does not; the message lists what it serves.
+        """
+        if model not in await self.models():
+            raise await self._naming_served_models(model)
+
+    async def _naming_served_models(self, model: str) -> UnknownModel:
+        served = ", ".join(await self.models()) or "none"
+        return UnknownModel(
+            f"{self.endpoint.root} does not serve the model {model!r}",
+            field="model",
+            hint=f"served there: {served}",
+        )
+
+    async def _get_json(self, url: str) -> Any:
+        try:
+            async with self._http.get(url) as response:
+                if not response.ok:
+                    raise (await read_error(self.endpoint.root, response)).to_exception()
+                return await response.json(content_type=None)
+        except CONNECTION_ERRORS as error:
+            raise connection_failure(self.endpoint.root, error) from error
+        except ValueError as error:
+            raise ModelUnavailable(
+                f"{url} did not answer with JSON", field="url", hint="is this an LLM server?"
+            ) from error
+
+
+def _attempt_number(attempts: AsyncRetrying) -> int:
+    return int(attempts.statistics.get("attempt_number", 1))
+
+
+def _exhausted(error: TransientFailure, attempts: AsyncRetrying) -> ModelUnavailable:
+    tried = _attempt_number(attempts)
+    message = error.message if tried == 1 else f"{error.message} (tried {tried} times)"
+    return ModelUnavailable(message, hint=error.hint, field=error.field)
