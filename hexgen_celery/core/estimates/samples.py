@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-
 # A summary is renewed when one in so many of its values is new.
 SUMMARY_SHARE = 16
 
