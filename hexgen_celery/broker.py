@@ -1,0 +1,64 @@
+"""The broker's URL with everything that Celery, Kombu and redis-py need in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+
+from hexgen_celery.cluster import resolve_broker
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.settings import Settings
+
+SCHEMES = ("redis", "rediss", "unix")
+CELERY_SOCKET_SCHEME = "redis+socket"
+
+
+def broker_url(settings: Settings) -> str:
+    """The URL to connect to: password file read, certificates checked on TLS.
+
+    Raises:
+        BrokerUnavailable: it is `embedded` and no cluster runs.
+        InvalidSettings: the scheme is unknown or the password file cannot be read.
+    """
+    broker = resolve_broker(settings).broker
+    parts = urlsplit(broker.url.get_secret_value())
+    if parts.scheme not in SCHEMES:
+        raise InvalidSettings(
+            f"broker.url has the unknown scheme {parts.scheme!r}",
+            field="broker.url",
+            hint=f"use one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}",
+        )
+    if broker.password_file is not None:
+        parts = _with_password(parts, _read_password(broker.password_file))
+    return _with_certificates(parts).geturl()
+
+
+def celery_url(url: str) -> str:
+    """`url` as Celery's result backend and Kombu spell it (they differ for sockets only)."""
+    scheme, rest = url.split("://", 1)
+    return f"{CELERY_SOCKET_SCHEME}://{rest}" if scheme == "unix" else url
+
+
+def _read_password(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InvalidSettings(
+            f"cannot read the password file {path}: {error.strerror}",
+            field="broker.password_file",
+            hint="give a readable file that holds the password alone",
+        ) from error
+
+
+def _with_password(parts: SplitResult, password: str) -> SplitResult:
+    host = parts.netloc.rpartition("@")[2]
+    user = quote(parts.username or "", safe="")
+    return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}")
+
+
+def _with_certificates(parts: SplitResult) -> SplitResult:
+    """Celery refuses a TLS URL that does not say whether certificates are checked."""
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme != "rediss" or "ssl_cert_reqs" in options:
+        return parts
+    return parts._replace(query=urlencode({**options, "ssl_cert_reqs": "required"}))

@@ -1,0 +1,35 @@
+"""Names on the wire: Celery tasks, queues and remote-control commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ASK: Final = "hexgen.ask"
+ASK_QUEUE: Final = "hexgen.ask"
+DEFAULT_QUEUE: Final = "celery"
+CONTROL_QUEUE: Final = "hexgen.control"
+SQL_QUEUE: Final = "sql"
+TASK_PREFIX: Final = "hexgen."
+
+LLM_STAGES: Final = (
+    "schema_linking",
+    "candidate_generation",
+    "self_correction",
+    "evaluation",
+    "chat",
+)
+SQL_STAGES: Final = ("execute_sql",)
+
+
+def stage_task(stage: str) -> str:
+    """The Celery task that runs requests of `stage`."""
+    return TASK_PREFIX + stage
+
+
+LLM_TASKS: Final = tuple(map(stage_task, LLM_STAGES))
+SQL_TASKS: Final = tuple(map(stage_task, SQL_STAGES))
+
+
+def stage_task_id(workflow_id: str, node_id: str, attempt: int) -> str:
+    """The Celery id of one attempt at one request."""
+    return f"{workflow_id}/{node_id}/{attempt}"
