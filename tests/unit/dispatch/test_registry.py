@@ -1,0 +1,50 @@
+"""The registry of named choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from hexgen_celery.core.registry import InvalidParameter, Registry, UnknownName
+
+
+@dataclass(frozen=True)
+class Size:
+    litres: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.litres <= 0:
+            raise ValueError(f"litres must be positive, got {self.litres}")
+
+
+def cups() -> Registry[str]:
+    registry: Registry[str] = Registry("cup")
+
+    @registry.register("mug", Size)
+    def mug(size: Size, colour: str) -> str:
+        """A mug."""
+        return f"{colour} {size.litres}"
+
+    return registry
+
+
+def test_builds_with_context_and_parameters() -> None:
+    assert cups().build("mug", "red", litres=2.0) == "red 2.0"
+    assert cups().names() == ["mug"]
+    assert cups().entry("mug").summary == "A mug."
+
+
+def test_a_name_is_registered_once() -> None:
+    registry = cups()
+    with pytest.raises(ValueError, match="cup 'mug' is registered twice"):
+        registry.register("mug")(str)
+
+
+def test_errors_name_what_is_wrong() -> None:
+    with pytest.raises(UnknownName, match="unknown cup 'jug'; choose one of: mug"):
+        cups().build("jug", "red")
+    with pytest.raises(InvalidParameter, match="mug has no parameter 'height'"):
+        cups().build("mug", "red", height=2)
+    with pytest.raises(InvalidParameter, match="litres must be positive, got 0"):
+        cups().build("mug", "red", litres=0)
