@@ -1,0 +1,68 @@
+"""How one question is to be answered: the deployment's settings, changed by the submission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from hexgen_celery.errors import InvalidSubmission
+from hexgen_celery.settings import PipelineSettings
+from hexgen_celery.workflows.definition import Json
+
+QUESTION_KEY = "question_key"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """The effective options of one question.
+
+    They are resolved once, when it begins, and kept with it: whichever process continues the
+    question, and whatever that one's settings are, the shape of its DAG stays the same.
+    """
+
+    candidates: int
+    correction_rounds: int
+    temperature: float
+    seed: int
+    max_tokens: int
+    unit_tests: bool
+    question_key: str = ""
+
+    @property
+    def max_nodes(self) -> int:
+        """The most nodes such a question can have, executions included."""
+        return 1 + self.candidates * 2 * (1 + self.correction_rounds) + 2
+
+    def to_json(self) -> Json:
+        """The options as plain values."""
+        return asdict(self)
+
+
+def resolve_options(options: Mapping[str, Any], defaults: PipelineSettings) -> PipelineOptions:
+    """The submission's `options` over the deployment's `defaults`.
+
+    Raises:
+        InvalidSubmission: an option is unknown or impossible; the error names it.
+    """
+    own = {name: value for name, value in options.items() if name != QUESTION_KEY}
+    try:
+        settings = PipelineSettings.model_validate({**defaults.model_dump(), **own})
+    except ValidationError as error:
+        raise _rejection(error) from error
+    return PipelineOptions(
+        **settings.model_dump(include=set(PipelineSettings.model_fields)),
+        question_key=str(options.get(QUESTION_KEY, "")),
+    )
+
+
+def _rejection(error: ValidationError) -> InvalidSubmission:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    return InvalidSubmission(
+        f"option {name!r}: {first['msg']}",
+        field=name,
+        hint=f"options of text_to_sql: {', '.join(PipelineSettings.model_fields)}, {QUESTION_KEY}",
+    )

@@ -1,0 +1,128 @@
+"""How far a text-to-sql question has come: its options, its schema and its branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hexgen_celery.workflows.candidate_branches import (
+    Branch,
+    Nodes,
+    Phase,
+    error_text,
+    is_final,
+    read_branch,
+)
+from hexgen_celery.workflows.definition import (
+    Json,
+    NodeState,
+    NodeStatus,
+    PartRef,
+    Submission,
+    WorkflowView,
+)
+from hexgen_celery.workflows.pipeline_options import PipelineOptions
+from hexgen_celery.workflows.result_clusters import Cluster, clusters_of
+from hexgen_celery.workflows.stage_contract import LinkedSchema, Question, Stages
+
+LINK = "link"
+UNIT_TESTS = "unit_tests"
+CHOOSE = "choose"
+
+OPTIONS_MEMORY = "options"
+SCHEMA_MEMORY = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Everything the workflow decides by. `linked` is None until schema linking is over."""
+
+    submission: Submission
+    options: PipelineOptions
+    schema: PartRef
+    nodes: Nodes
+    linked: LinkedSchema | None = None
+    branches: tuple[Branch, ...] = ()
+
+    @property
+    def question(self) -> Question:
+        """The question as stages see it."""
+        return Question(self.submission.question, self.submission.evidence)
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """The candidates that ran so far, grouped by result."""
+        return clusters_of(self.branches)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more will happen to any candidate."""
+        return all(branch.phase is Phase.SETTLED for branch in self.branches)
+
+    def pending(self, node: str) -> bool:
+        """Whether the node exists and is not over."""
+        state = self.nodes.get(node)
+        return state is not None and not is_final(state)
+
+    def text(self, node: str) -> str | None:
+        """What the model answered in that node; None where it failed or is not there."""
+        state = self.nodes.get(node)
+        if state is None or state.status is not NodeStatus.DONE or state.result is None:
+            return None
+        return str(state.result.get("text", ""))
+
+    def done(self, *nodes: str) -> tuple[str, ...]:
+        """Those of `nodes` that are done, which a new node can be put after."""
+        return tuple(
+            node
+            for node in nodes
+            if node in self.nodes and self.nodes[node].status is NodeStatus.DONE
+        )
+
+
+def initial_memory(options: PipelineOptions, schema: PartRef) -> Json:
+    """What `read_progress` needs beside the nodes, noted when the question begins.
+
+    The schema is named, not held: its text is stored once for all questions, and a question keeps
+    the schema it began with when the file is refreshed meanwhile.
+    """
+    return {
+        OPTIONS_MEMORY: options.to_json(),
+        SCHEMA_MEMORY: {"hash": schema.hash, "tokens": schema.tokens, "role": schema.role},
+    }
+
+
+def read_progress(view: WorkflowView, node: NodeState | None, stages: Stages) -> Progress:
+    """The question's progress; `node` (just finished) counts even where the view lags behind."""
+    nodes = view.nodes if node is None else {**view.nodes, node.spec.id: node}
+    options = PipelineOptions(**_noted(view.memory, OPTIONS_MEMORY))
+    linked = _linked(nodes, stages)
+    rounds = options.correction_rounds
+    read_sql = stages.candidate_generation.read
+    numbers = range(1, options.candidates + 1) if linked is not None else ()
+    return Progress(
+        submission=view.submission,
+        options=options,
+        schema=PartRef(**_noted(view.memory, SCHEMA_MEMORY)),
+        nodes=nodes,
+        linked=linked,
+        branches=tuple(read_branch(number, nodes, rounds, read_sql) for number in numbers),
+    )
+
+
+def _noted(memory: Mapping[str, Any], name: str) -> dict[str, Any]:
+    noted = memory[name]
+    assert isinstance(noted, dict)
+    return noted
+
+
+def _linked(nodes: Nodes, stages: Stages) -> LinkedSchema | None:
+    """The linked schema; empty, with a note, where the request for it failed."""
+    state = nodes.get(LINK)
+    if state is None or not is_final(state):
+        return None
+    if state.status is not NodeStatus.DONE or state.result is None:
+        cause = error_text(state.error) or "it was dropped"
+        return LinkedSchema(note=f"schema linking failed ({cause}); the whole schema was used")
+    return stages.schema_linking.read(str(state.result.get("text", "")))

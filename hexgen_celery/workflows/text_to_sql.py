@@ -1,0 +1,211 @@
+"""The text-to-sql workflow: link the schema, write candidates, execute and correct, choose.
+
+    link ─┬─ candidate.1 ─ execution.1 ─ correction.1.1 ─ execution.1.1 ─ … ─┬─ unit_tests ─ choose
+          ├─ candidate.2 ─ execution.2 ──────────────────────────────────────┤
+          └─ candidate.N ─ execution.N ─ …                                   ┘
+
+Branches go on independently of each other. Corrections are made on an error or an empty result, at
+most R per branch, and end when the model repeats itself. The last two requests are made only when
+the candidates' results differ. Every step follows from the nodes alone, so that a step computed
+twice, late, or by another process is the same step. A question has at most
+1 + N·2·(1 + R) + 2 nodes.
+"""
+
+from __future__ import annotations
+
+from hexgen_celery.settings import PipelineSettings
+from hexgen_celery.workflows.candidate_branches import Branch, Phase, execution_id, request_id
+from hexgen_celery.workflows.definition import (
+    Answer,
+    Expansion,
+    NodeKind,
+    NodeSpec,
+    NodeState,
+    PartRef,
+    SqlCall,
+    Submission,
+    WorkflowView,
+)
+from hexgen_celery.workflows.pipeline_options import resolve_options
+from hexgen_celery.workflows.progress import (
+    CHOOSE,
+    LINK,
+    UNIT_TESTS,
+    Progress,
+    initial_memory,
+    read_progress,
+)
+from hexgen_celery.workflows.request_writer import (
+    Place,
+    Planned,
+    RequestWriter,
+    Sampling,
+    expansion_of,
+)
+from hexgen_celery.workflows.result_clusters import contending
+from hexgen_celery.workflows.schema_text import SchemaSource
+from hexgen_celery.workflows.stage_contract import (
+    Contender,
+    LinkedSchema,
+    Prompt,
+    Stage,
+    Stages,
+)
+from hexgen_celery.workflows.verdict import (
+    answer_by_agreement,
+    answer_by_choice,
+    best_effort_answer,
+    failure,
+)
+
+
+class TextToSql:
+    """The definition over four `stages`; `pipeline` holds the defaults of a question's options."""
+
+    name = "text_to_sql"
+
+    def __init__(
+        self,
+        stages: Stages,
+        schemas: SchemaSource,
+        pipeline: PipelineSettings,
+        writer: RequestWriter,
+    ) -> None:
+        self._stages = stages
+        self._schemas = schemas
+        self._pipeline = pipeline
+        self._writer = writer
+
+    def begin(self, submission: Submission) -> Expansion:
+        """Ask for the linked schema.
+
+        Raises:
+            InvalidSubmission: an option is unknown or impossible.
+            UnknownDatabase: the database is not registered.
+        """
+        options = resolve_options(submission.options, self._pipeline)
+        text = self._schemas.schema(submission.database)
+        schema = PartRef(text.hash, text.tokens, role="user")
+        progress = Progress(submission, options, schema, nodes={})
+        prompt = self._stages.schema_linking.prompt(progress.question)
+        link = self._request(progress, Place(LINK, Stage.SCHEMA_LINKING, "link", "1"), prompt)
+        first = Planned(link.spec, {**link.parts, text.hash: text.text})
+        return expansion_of([first], initial_memory(options, schema))
+
+    def advance(self, view: WorkflowView, node: NodeState) -> Expansion:
+        """What follows from the nodes as they are now."""
+        progress = read_progress(view, node, self._stages)
+        if progress.linked is None:
+            return Expansion()
+        steps = [self._step(progress, progress.linked, branch) for branch in progress.branches]
+        planned = [step for step in steps if step is not None]
+        if planned or not progress.settled:
+            return expansion_of(planned)
+        return self._evaluate(progress)
+
+    def best_effort(self, view: WorkflowView) -> Answer | None:
+        """The largest group of equal results so far, those with rows first."""
+        return best_effort_answer(read_progress(view, None, self._stages))
+
+    def _step(self, progress: Progress, linked: LinkedSchema, branch: Branch) -> Planned | None:
+        """The branch's next node, if it waits for one."""
+        if branch.phase is Phase.EXECUTE:
+            return self._execution(progress, branch)
+        if branch.phase is not Phase.ASK:
+            return None
+        if branch.round == 0:
+            return self._candidate(progress, linked, branch.number)
+        return self._correction(progress, linked, branch)
+
+    def _candidate(self, progress: Progress, linked: LinkedSchema, number: int) -> Planned:
+        prompt = self._stages.candidate_generation.prompt(progress.question, linked, number)
+        place = Place(
+            request_id(number, 0),
+            Stage.CANDIDATE_GENERATION,
+            "candidate",
+            str(number),
+            progress.done(LINK),
+        )
+        # Different seeds make the samples differ; the first keeps the seed that was asked for.
+        seed = progress.options.seed + number - 1
+        return self._request(progress, place, prompt, progress.options.temperature, seed)
+
+    def _correction(self, progress: Progress, linked: LinkedSchema, branch: Branch) -> Planned:
+        prompt = self._stages.self_correction.prompt(progress.question, linked, branch.attempts)
+        last = branch.attempts[-1]
+        place = Place(
+            request_id(branch.number, branch.round),
+            Stage.SELF_CORRECTION,
+            "revise",
+            f"{branch.number}.{branch.round}",
+            progress.done(last.execution or last.request),
+        )
+        return self._request(progress, place, prompt)
+
+    def _execution(self, progress: Progress, branch: Branch) -> Planned:
+        call = SqlCall(progress.submission.database, branch.pending_sql)
+        spec = NodeSpec(
+            execution_id(branch.number, branch.round),
+            NodeKind.SQL,
+            Stage.EXECUTE_SQL,
+            "execute",
+            call,
+            progress.done(request_id(branch.number, branch.round)),
+        )
+        return Planned(spec)
+
+    def _evaluate(self, progress: Progress) -> Expansion:
+        """Every candidate is settled: decide, or ask the model when their results differ."""
+        clusters = contending(progress.clusters)
+        if not clusters:
+            return Expansion(outcome=failure(progress))
+        if len(clusters) == 1:
+            return Expansion(outcome=answer_by_agreement(progress))
+        contenders = [cluster.contender for cluster in clusters]
+        if progress.options.unit_tests and UNIT_TESTS not in progress.nodes:
+            return expansion_of([self._unit_tests(progress, contenders)])
+        if progress.pending(UNIT_TESTS):
+            return Expansion()
+        if CHOOSE not in progress.nodes:
+            return expansion_of([self._choice(progress, contenders)])
+        if progress.pending(CHOOSE):
+            return Expansion()
+        return Expansion(outcome=answer_by_choice(progress, self._stages.evaluation))
+
+    def _unit_tests(self, progress: Progress, contenders: list[Contender]) -> Planned:
+        prompt = self._stages.evaluation.unit_tests_prompt(progress.question, contenders)
+        after = progress.done(*_executions(contenders))
+        place = Place(UNIT_TESTS, Stage.EVALUATION, "unit_tests", "1", after)
+        return self._request(progress, place, prompt)
+
+    def _choice(self, progress: Progress, contenders: list[Contender]) -> Planned:
+        evaluation = self._stages.evaluation
+        tests = evaluation.read_unit_tests(progress.text(UNIT_TESTS) or "")
+        prompt = evaluation.choice_prompt(progress.question, contenders, tests)
+        after = progress.done(UNIT_TESTS) or progress.done(*_executions(contenders))
+        return self._request(
+            progress, Place(CHOOSE, Stage.EVALUATION, "choose", "1", after), prompt
+        )
+
+    def _request(
+        self,
+        progress: Progress,
+        place: Place,
+        prompt: Prompt,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> Planned:
+        options = progress.options
+        sampling = Sampling(options.max_tokens, temperature, options.seed if seed is None else seed)
+        return self._writer.write(
+            progress.submission,
+            place,
+            prompt,
+            sampling,
+            schema=progress.schema,
+            question_key=options.question_key,
+        )
+
+
+def _executions(contenders: list[Contender]) -> tuple[str, ...]:
+    return tuple(contender.attempt.execution for contender in contenders)

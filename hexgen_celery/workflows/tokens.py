@@ -1,0 +1,36 @@
+"""How many tokens a text takes, before a server has counted them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class TokenCounter(Protocol):
+    """Anything that says how long a text is, in tokens."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text` (0 for an empty one)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RatioCounter:
+    """Tokens by a fixed number of characters per token, rounded up.
+
+    Four characters a token is what English and SQL come to with the usual vocabularies; it is also
+    what emulated instances count by.
+    """
+
+    characters_per_token: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not self.characters_per_token > 0:
+            raise ValueError(
+                f"characters_per_token must be greater than 0, got {self.characters_per_token}"
+            )
+
+    def count(self, text: str) -> int:
+        """Tokens of `text` (0 for an empty one)."""
+        return math.ceil(len(text) / self.characters_per_token)

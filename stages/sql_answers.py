@@ -1,0 +1,30 @@
+"""The SQL in a model's answer, found and checked before anything runs it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hexgen_celery.errors import StatementRejected
+from hexgen_celery.sql.extract import extract_sql
+from hexgen_celery.sql.guard import check_statement
+from hexgen_celery.workflows.stage_contract import SqlAnswer
+
+NO_SQL = "the answer holds no SELECT statement. Write one in a ```sql fence"
+CUT_OFF = "the answer ended before it came to a SELECT statement. Be brief and write it at once"
+
+
+# A branch reads the same answer again at each of its later steps.
+@lru_cache(maxsize=1024)
+def read_sql_answer(text: str) -> SqlAnswer:
+    """The statement in `text`, unchanged, with the reason where it must not be executed."""
+    try:
+        found = extract_sql(text)
+    except RecursionError:
+        return SqlAnswer("", NO_SQL)
+    if not found.sql:
+        return SqlAnswer("", CUT_OFF if found.truncated else NO_SQL)
+    try:
+        check_statement(found.sql)
+    except StatementRejected as rejection:
+        return SqlAnswer(found.sql, str(rejection))
+    return SqlAnswer(found.sql)
