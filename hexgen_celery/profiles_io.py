@@ -1,4 +1,4 @@
-"""Profiles, fleets and prices from TOML files; a bare name means one that ships with the project."""
+"""Profiles, fleets and prices from TOML files; a bare name means a shipped one."""
 
 from __future__ import annotations
 
