@@ -55,8 +55,8 @@ class ReplayStore:
 
     def find(self, metadata: Mapping[str, str]) -> ReplayRecord | None:
         """The record of this question, stage, step and index; else that of the lowest index."""
-        place = tuple(metadata.get(field, "") for field in ("question", "stage", "step"))
-        indexed = self._records.get(place)  # type: ignore[call-overload]
+        question, stage, step = (metadata.get(name, "") for name in ("question", "stage", "step"))
+        indexed = self._records.get((question, stage, step))
         if not indexed:
             return None
         exact = indexed.get(metadata.get("index", ""))

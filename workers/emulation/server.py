@@ -52,6 +52,12 @@ class EmulatedServer:
         self._metrics = ServerMetrics(timing, options.model, options.block_tokens)
         self._ids = itertools.count(1)
         self.aborted = 0
+        self.most_in_flight = 0
+
+    @property
+    def load(self) -> int:
+        """Requests inside, running or waiting."""
+        return self._timing.running + self._timing.waiting
 
     def app(self) -> web.Application:
         """The aiohttp application; run it with `handler_cancellation=True`."""
@@ -101,9 +107,11 @@ class EmulatedServer:
             request_id, answer.input_tokens, answer.output_tokens, answer.prefix, request.priority
         )
         try:
-            return self._timing.submit(work)
+            ticket = self._timing.submit(work)
         except ValueError as error:
             raise ApiError(BAD_REQUEST, str(error), "input_tokens") from error
+        self.most_in_flight = max(self.most_in_flight, self.load)
+        return ticket
 
     def _leave(self, ticket: Ticket) -> None:
         if ticket.finished.done():
@@ -142,7 +150,7 @@ class EmulatedServer:
 
     def _maybe_cut(self, http: web.Request) -> None:
         if self._faults.cuts() and http.transport is not None:
-            http.transport.abort()  # type: ignore[attr-defined]
+            http.transport.abort()
 
     async def _models(self, http: web.Request) -> web.Response:  # noqa: ARG002
         entry = {
@@ -170,8 +178,7 @@ class EmulatedServer:
         return _json(json.dumps({"version": f"emulated-{__version__}"}).encode())
 
     async def _load(self, http: web.Request) -> web.Response:  # noqa: ARG002
-        load = self._timing.running + self._timing.waiting
-        return _json(json.dumps({"server_load": load}).encode())
+        return _json(json.dumps({"server_load": self.load}).encode())
 
     async def _metrics_text(self, http: web.Request) -> web.Response:  # noqa: ARG002
         return web.Response(
