@@ -61,7 +61,7 @@ class InstanceDirectory:
             pipeline.time()
             pipeline.hvals(self._key)
             now, values = pipeline.execute()
-        return redis_seconds(now), _records(values)
+        return redis_seconds(now), parse_records(values)
 
 
 def redis_seconds(answer: Any) -> float:
@@ -70,6 +70,7 @@ def redis_seconds(answer: Any) -> float:
     return float(seconds) + float(microseconds) / MICROSECONDS
 
 
-def _records(values: Iterable[str | bytes]) -> list[InstanceRecord]:
+def parse_records(values: Iterable[str | bytes]) -> list[InstanceRecord]:
+    """The records in JSON `values`, by name."""
     records = [InstanceRecord(**json.loads(value)) for value in values]
     return sorted(records, key=lambda record: record.name)

@@ -1,0 +1,80 @@
+"""Prompts, assembled by the worker from parts named by hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from hexgen_celery.parts import SYNTHETIC, MissingPart
+from hexgen_celery.workflows.definition import LlmCall
+
+CHARACTERS_PER_TOKEN = 4
+QUESTION_ROLE = "user"
+
+Message = tuple[str, str]
+
+
+class Parts(Protocol):
+    """Where the texts of parts are kept."""
+
+    def get(self, hashes: Sequence[str]) -> list[str]:
+        """The texts of `hashes`, in order; raises `MissingPart`."""
+        ...
+
+
+class PromptAssembler:
+    """Builds chat messages. Safe from many threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def messages(self, call: LlmCall) -> tuple[Message, ...]:
+        """The messages of `call`: its parts in order, then its tail as the user's.
+
+        Neighbours with one role become one message, joined without a separator (parts end their own
+        lines), so that lengths add up exactly.
+
+        Raises:
+            MissingPart: a part is not stored.
+        """
+        texts = self._texts([part.hash for part in call.parts])
+        pieces = [(part.role, texts[part.hash]) for part in call.parts]
+        if call.tail or not pieces:
+            pieces.append((QUESTION_ROLE, call.tail))
+        return _merged(pieces)
+
+    def _texts(self, hashes: Sequence[str]) -> dict[str, str]:
+        texts = {name: synthetic_text(name) for name in hashes if name.startswith(SYNTHETIC)}
+        stored = [name for name in hashes if name not in texts]
+        if stored:
+            texts.update(zip(stored, self._parts.get(stored), strict=True))
+        return texts
+
+
+@lru_cache(maxsize=256)
+def synthetic_text(name: str) -> str:
+    """The text of the synthetic part `syn:<key>:<tokens>`: exactly four characters per token.
+
+    Two parts with different keys differ from their first characters on.
+
+    Raises:
+        MissingPart: the name does not have that form.
+    """
+    key, _, tokens = name.removeprefix(SYNTHETIC).rpartition(":")
+    if not key or not tokens.isdigit():
+        raise MissingPart(f"{name!r} is not a synthetic part", hint="use syn:<key>:<tokens>")
+    unit = hashlib.sha256(key.encode()).hexdigest()[:15] + " "
+    length = int(tokens) * CHARACTERS_PER_TOKEN
+    return (unit * (length // len(unit) + 1))[:length]
+
+
+def _merged(pieces: Iterable[Message]) -> tuple[Message, ...]:
+    messages: list[tuple[str, list[str]]] = []
+    for role, text in pieces:
+        if messages and messages[-1][0] == role:
+            messages[-1][1].append(text)
+        else:
+            messages.append((role, [text]))
+    return tuple((role, "".join(texts)) for role, texts in messages)

@@ -1,0 +1,161 @@
+"""The one body of every stage task: claim, run, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import redis
+import structlog
+import tenacity
+
+from hexgen_celery.coordination.references import ClaimedRequest, RequestRef
+from hexgen_celery.errors import HexgenError, ModelUnavailable, RequestCancelled
+from hexgen_celery.llm import CancelToken
+from hexgen_celery.workflows.definition import Json
+from workers.cancellation import SHUTDOWN, InFlight, Running
+
+log = structlog.get_logger(__name__)
+
+RESULT = TypeVar("RESULT")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a request came to: the small result, and the bulk (rows) where there is any."""
+
+    result: Json
+    bulk: Json | None = None
+
+
+class RequestExecutor(Protocol):
+    """Runs claimed requests of one kind."""
+
+    def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
+        """Run `request` to its end.
+
+        Raises:
+            RequestCancelled: `cancel` was set.
+            HexgenError: it failed; only `ModelUnavailable` is worth another attempt elsewhere.
+        """
+        ...
+
+
+class Transitions(Protocol):
+    """The coordinator's transitions of one request."""
+
+    def claim(
+        self, ref: RequestRef, *, worker: str, instance: str = "", queue: str = ""
+    ) -> ClaimedRequest | None:
+        """The request, or None when this delivery is stale."""
+        ...
+
+    def complete(self, ref: RequestRef, result: Json, bulk: Json | None = None) -> None:
+        """Record the outcome and what follows from it."""
+        ...
+
+    def fail(self, ref: RequestRef, error: Json, *, retryable: bool) -> None:
+        """Record a failed attempt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request runs: worker, LLM instance and queue, as the trace names them."""
+
+    worker: str
+    instance: str = ""
+    queue: str = ""
+
+
+class RequestRunner:
+    """Runs stage tasks in this process. Safe from many threads.
+
+    A coordinator that cannot be reached is tried again for `patience_seconds`, as long as the lease
+    lasts; then the attempt is left to the sweep.
+    """
+
+    def __init__(
+        self,
+        transitions: Transitions,
+        executor: RequestExecutor,
+        in_flight: InFlight,
+        place: Place,
+        *,
+        patience_seconds: float,
+    ) -> None:
+        self._transitions = transitions
+        self._executor = executor
+        self._in_flight = in_flight
+        self._place = place
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((redis.ConnectionError, redis.TimeoutError)),
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
+            stop=tenacity.stop_after_delay(patience_seconds),
+            reraise=True,
+        )
+
+    def run(self, workflow_id: str, node_id: str, attempt: int, queue: str = "") -> str:
+        """Work on one delivery; returns what became of it in one word, for logs and events."""
+        ref = RequestRef(workflow_id, node_id, attempt)
+        with (
+            structlog.contextvars.bound_contextvars(workflow=workflow_id, request=node_id),
+            self._in_flight.track(ref) as running,
+        ):
+            try:
+                return self._work(running, queue or self._place.queue)
+            except redis.RedisError as error:
+                log.error("request left to the sweep", error=str(error))
+                return "lost"
+
+    def _work(self, running: Running, queue: str) -> str:
+        request = self._patiently(self._claim, running.ref, queue)
+        if request is None:
+            log.debug("stale delivery", attempt=running.ref.attempt)
+            return "stale"
+        running.claimed = True
+        return self._execute(request, running)
+
+    def _claim(self, ref: RequestRef, queue: str) -> ClaimedRequest | None:
+        place = self._place
+        return self._transitions.claim(
+            ref, worker=place.worker, instance=place.instance, queue=queue
+        )
+
+    def _execute(self, request: ClaimedRequest, running: Running) -> str:
+        try:
+            done = self._executor.execute(request, running.token)
+        except RequestCancelled as error:
+            return self._stopped(running, error)
+        except redis.RedisError:
+            raise
+        except HexgenError as error:
+            return self._failed(running, error, retryable=isinstance(error, ModelUnavailable))
+        except Exception as error:
+            log.exception("request failed unexpectedly")
+            return self._failed(running, _unexpected(error), retryable=True)
+        self._patiently(self._transitions.complete, running.ref, done.result, done.bulk)
+        return "done"
+
+    def _stopped(self, running: Running, error: RequestCancelled) -> str:
+        if running.token.reason != SHUTDOWN:
+            return "cancelled"
+        self._failed(running, error, retryable=True)
+        return "handed back"
+
+    def _failed(self, running: Running, error: HexgenError, *, retryable: bool) -> str:
+        log.warning("request failed", error=str(error), code=error.code, retryable=retryable)
+        self._patiently(
+            lambda: self._transitions.fail(running.ref, dict(error.to_json()), retryable=retryable)
+        )
+        return "failed"
+
+    def _patiently(self, call: Callable[..., RESULT], *arguments: Any) -> RESULT:
+        return self._retrying.copy()(call, *arguments)
+
+
+def _unexpected(error: Exception) -> HexgenError:
+    return HexgenError(
+        f"unexpected {type(error).__name__}: {error}", hint="the worker's log has the details"
+    )
