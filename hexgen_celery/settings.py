@@ -57,9 +57,16 @@ class DeadlineSettings(Section):
 
 
 class CoordinatorSettings(Section):
-    """Outbox, leases and attempts of the coordinator. Times in seconds."""
+    """Outbox, leases and attempts of the coordinator. Times in seconds.
+
+    A message that is not claimed within `requeue_after_seconds` is sent again, then after twice
+    that, and so on, in case the queue lost it. `orphan_ttl_seconds` after its deadline a workflow
+    that nobody could end is forgotten.
+    """
 
     resend_after_seconds: Positive = 2.0
+    requeue_after_seconds: Positive = 30.0
+    orphan_ttl_seconds: Positive = 86_400.0
     lease_seconds: Positive = 15.0
     tick_seconds: Positive = 0.2
     max_attempts: PositiveInt = 3
@@ -151,7 +158,6 @@ class WorkerSettings(Section):
     shutdown_grace_seconds: Annotated[float, Field(ge=0)] = 20.0
     sql_concurrency: PositiveInt = 8
     control_concurrency: PositiveInt = 8
-    cached_parts: PositiveInt = 4096
 
 
 class RouterSettings(Section):
