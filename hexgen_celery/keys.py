@@ -23,7 +23,7 @@ class Keys:
         return self._key("wf", workflow_id)
 
     def nodes(self, workflow_id: str) -> str:
-        """Hash: node id → node state (JSON)."""
+        """Hash: node id → record, `<node>/spec`, `<node>/result` (JSON)."""
         return self._key("wf", workflow_id, "nodes")
 
     def bulk(self, workflow_id: str) -> str:
@@ -36,13 +36,14 @@ class Keys:
 
     @property
     def outbox(self) -> str:
-        """Hash: entry id → message to publish (JSON)."""
+        """Sorted set: `workflow/node/attempt` to publish, or `workflow` whose result to store, by
+        the time it is due again (the entry's content is the workflow's own state)."""
         return self._key("outbox")
 
     @property
-    def outbox_due(self) -> str:
-        """Sorted set: entry id by the time from which it counts as unconfirmed."""
-        return self._key("outbox", "due")
+    def swept(self) -> str:
+        """String: when leases were last swept (ms)."""
+        return self._key("swept")
 
     @property
     def deadlines(self) -> str:
@@ -56,7 +57,7 @@ class Keys:
 
     @property
     def load(self) -> str:
-        """Hash: `<queue>:waiting`, `<queue>:running` → requests."""
+        """Hash: `<queue>:<measure>`, `instance/<name>:<measure>` → integers; see ledger.py."""
         return self._key("load")
 
     @property
@@ -68,6 +69,11 @@ class Keys:
     def databases(self) -> str:
         """Hash: database name → registration (JSON)."""
         return self._key("databases")
+
+    @property
+    def catalogs(self) -> str:
+        """Hash: database name → what profiling found in it (JSON)."""
+        return self._key("catalogs")
 
     def part(self, digest: str) -> str:
         """String: the text of a prompt part."""
