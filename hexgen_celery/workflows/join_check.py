@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from sqlglot import exp
 
@@ -11,13 +11,14 @@ def unconnected_tables(tree: exp.Expr) -> tuple[str, ...]:
     """Names of sources that no condition of their SELECT ties to the others, in order.
 
     A condition with an unqualified column could concern any source, so that it counts as tying
-    them all: rather no warning than a false one. Sources of one row (a scalar aggregate in a
-    derived table) and sources that were asked for by `CROSS JOIN` count as well meant.
+    them all, and derived tables and WITH queries, which often hold one row, count as well meant:
+    rather no warning than a false one.
     """
-    return tuple(name for select in tree.find_all(exp.Select) for name in _loose(select))
+    derived = {query.alias_or_name.lower() for query in tree.find_all(exp.CTE)}
+    return tuple(name for select in tree.find_all(exp.Select) for name in _loose(select, derived))
 
 
-def _loose(select: exp.Select) -> list[str]:
+def _loose(select: exp.Select, derived: Set[str]) -> list[str]:
     sources = _sources(select)
     if len(sources) < 2:
         return []
@@ -26,7 +27,7 @@ def _loose(select: exp.Select) -> list[str]:
         qualifiers = {column.table.lower() for column in condition.find_all(exp.Column)}
         groups.tie(sources if "" in qualifiers else qualifiers & set(sources))
     for join in select.args.get("joins") or ():
-        if _is_meant(join):
+        if _is_meant(join, derived):
             groups.tie(sources)
     return groups.apart_from(sources[0])
 
@@ -38,10 +39,10 @@ def _sources(select: exp.Select) -> list[str]:
     return [relation.alias_or_name.lower() for relation in relations]
 
 
-def _is_meant(join: exp.Join) -> bool:
-    """Whether the join says itself how it ties: USING, NATURAL, CROSS, or a derived table."""
-    said = join.args.get("using") or join.method or join.kind == "CROSS"
-    return bool(said) or not isinstance(join.this, exp.Table)
+def _is_meant(join: exp.Join, derived: Set[str]) -> bool:
+    """Whether the join says itself how it ties (USING, NATURAL) or adds a derived table."""
+    stored = isinstance(join.this, exp.Table) and join.this.name.lower() not in derived
+    return not stored or bool(join.args.get("using") or join.method)
 
 
 def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
