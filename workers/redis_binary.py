@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,3 +113,17 @@ def _run(command: list[str], directory: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def main() -> int:
+    """Print the program that an embedded Redis would run."""
+    try:
+        sys.stdout.write(f"{find_redis_binary().path}\n")
+    except MissingPrerequisite as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+"""The typed Python API: ask questions, wait for answers, look at what runs.
+
+    with Client("redis://localhost:6379/0") as client:
+        answer = client.ask("How many heroes can fly?", "superhero", slo_seconds=30).result()
+        print(answer.columns, answer.rows, answer.deadline_met)
+
+Whatever can be checked without a worker is checked when a question is submitted.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from pydantic import SecretStr
+
+from hexgen_celery.answers import Answer, AnswerPending, Cell, NoAnswer, Outcome, Tokens
+from hexgen_celery.app import create_app
+from hexgen_celery.cluster import resolve_broker
+from hexgen_celery.coordination.state import WorkflowStore
+from hexgen_celery.databases import open_databases
+from hexgen_celery.errors import BrokerUnavailable, UnknownWorkflow
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.keys import Keys
+from hexgen_celery.ledger import Ledger
+from hexgen_celery.names import ASK, ASK_QUEUE
+from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
+from hexgen_celery.redis_client import connect
+from hexgen_celery.results import ResultReader
+from hexgen_celery.settings import BrokerSettings, Settings, load_settings
+from hexgen_celery.submission import validate
+from hexgen_celery.trace import TraceReader
+from hexgen_celery.workflows.definition import Json
+
+if TYPE_CHECKING:
+    from hexgen_celery.sql.databases import DatabaseEntry, DatabaseRegistry
+
+__all__ = [
+    "Answer",
+    "AnswerPending",
+    "Cell",
+    "Client",
+    "NoAnswer",
+    "Outcome",
+    "Pending",
+    "Question",
+    "QuestionStatus",
+    "QueueStatus",
+    "Tokens",
+]
+
+CANCEL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question to ask. `slo_seconds` None is the deployment's default.
+
+    `submitted_at` (Unix seconds) is when its clock starts; None is the moment of asking. `options`
+    change the workflow's settings for this question, such as `candidates` or `correction_rounds`.
+    """
+
+    question: str
+    database: str
+    slo_seconds: float | None = None
+    evidence: str = ""
+    tenant: str | None = None
+    submitted_at: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def payload(self, default_slo_seconds: float, now: float) -> Json:
+        """The arguments of `hexgen.ask`."""
+        return {
+            "question": self.question,
+            "database": self.database,
+            "slo_seconds": default_slo_seconds if self.slo_seconds is None else self.slo_seconds,
+            "evidence": self.evidence or None,
+            "tenant": self.tenant,
+            "submitted_at": now if self.submitted_at is None else self.submitted_at,
+            "options": dict(self.options),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question that was asked. `id` is the Celery task's and the workflow's."""
+
+    id: str
+    question: Question
+    slo_seconds: float
+    _client: Client
+
+    def result(self, timeout: float | None = None) -> Answer:
+        """Wait for the answer, up to `timeout` seconds (None: for ever).
+
+        Raises:
+            NoAnswer: the question failed, expired or was cancelled.
+            AnswerPending: it had not ended in time.
+        """
+        outcome = self.outcome(timeout)
+        if isinstance(outcome, NoAnswer):
+            raise outcome
+        return outcome
+
+    def outcome(self, timeout: float | None = None) -> Outcome:
+        """Wait for the end, whatever it is; raises AnswerPending only."""
+        for _, outcome in self._client.completed([self], timeout=timeout):
+            return outcome
+        raise AnswerPending(
+            f"question {self.id} has not ended within {timeout:g} s",
+            hint=f"wait longer, or look at it with: hexgen status {self.id}",
+        )
+
+    def cancel(self) -> bool:
+        """Stop all work on it; False when it had ended already."""
+        return self._client.cancel(self.id)
+
+
+class Client:
+    """A client of one deployment: by its settings, by its broker's URL, or as configured here.
+
+    Thread-safe. Close it, or use it as a context manager.
+
+    Raises:
+        BrokerUnavailable: Redis cannot be reached or refuses the credentials.
+        InvalidSettings: the configuration cannot be read.
+    """
+
+    def __init__(self, settings: Settings | str | None = None) -> None:
+        self.settings = resolve_broker(_settings(settings))
+        self.keys = Keys(self.settings.broker.prefix)
+        self._redis = connect(self.settings)
+        self.app = create_app(self.settings, "client")
+        self._store = WorkflowStore(self._redis, self.keys)
+        self._results = ResultReader(self.app)
+
+    def ask(
+        self,
+        question: str,
+        database: str,
+        slo_seconds: float | None = None,
+        *,
+        evidence: str = "",
+        tenant: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Pending:
+        """Ask one question; returns at once.
+
+        Raises:
+            InvalidSubmission: naming the field at fault, before anything is sent.
+            UnknownDatabase: the database was never registered.
+        """
+        asked = Question(question, database, slo_seconds, evidence, tenant, options=options or {})
+        return self.ask_many([asked])[0]
+
+    def ask_many(self, questions: Iterable[Question]) -> list[Pending]:
+        """Ask all of them together; raises like `ask`, and then none is sent."""
+        now = time.time()
+        default = self.settings.deadline.default_slo_seconds
+        payloads = [(asked, asked.payload(default, now)) for asked in questions]
+        for _, payload in payloads:
+            validate(payload, self.settings, self.registry)
+        return [self._send(asked, payload) for asked, payload in payloads]
+
+    def completed(
+        self, pendings: Iterable[Pending], *, timeout: float | None = None
+    ) -> Iterator[tuple[Pending, Outcome]]:
+        """Each question as it ends, until all have or `timeout` seconds have passed."""
+        waiting = {pending.id: pending for pending in pendings}
+        for workflow_id, outcome in self._results.as_completed(waiting, timeout):
+            yield waiting[workflow_id], outcome
+
+    def status(self, workflow_id: str) -> QuestionStatus:
+        """Where a question is now; raises UnknownWorkflow."""
+        record = self._store.load(workflow_id)
+        if record is None:
+            raise _unknown(workflow_id)
+        return question_status(record)
+
+    def running(self) -> list[QuestionStatus]:
+        """Every question that has not ended, the nearest deadline first."""
+        ids = cast("list[str]", self._redis.zrange(self.keys.deadlines, 0, -1))
+        records = (self._store.load(workflow_id) for workflow_id in ids)
+        return [question_status(record) for record in records if record is not None]
+
+    def trace(self, workflow_id: str) -> list[Json]:
+        """What happened to a question, oldest first; raises UnknownWorkflow."""
+        events = self.events.of(workflow_id)
+        if not events:
+            raise _unknown(workflow_id)
+        return events
+
+    def cancel(self, workflow_id: str) -> bool:
+        """Stop all work on a question and wait until it has ended; False when it had already.
+
+        Raises:
+            UnknownWorkflow: no such question is known, and none waits to be accepted.
+            BrokerUnavailable: no control worker confirmed it.
+        """
+        record = self._store.load(workflow_id)
+        if record is not None and record.finished_at is not None:
+            return False
+        if record is None and not self._waits_to_be_accepted(workflow_id):
+            raise _unknown(workflow_id)
+        self.app.control.revoke(workflow_id)
+        outcome = next(iter(self._results.as_completed([workflow_id], CANCEL_SECONDS)), None)
+        if outcome is None:
+            raise BrokerUnavailable(
+                f"nobody confirmed the end of question {workflow_id}",
+                hint="check that a control worker runs with `hexgen doctor`",
+            )
+        return isinstance(outcome[1], NoAnswer) and outcome[1].status == "cancelled"
+
+    def queues(self) -> list[QueueStatus]:
+        """The load of every queue that has work or an instance."""
+        _, records = InstanceDirectory(self._redis, self.keys).snapshot()
+        return queue_statuses(Ledger(self._redis, self.keys).read(), records, self._unaccepted())
+
+    def databases(self) -> list[DatabaseEntry]:
+        """Every registered database."""
+        return [self.registry.entry(name) for name in self.registry.names()]
+
+    def add_database(self, path: Path, name: str | None = None) -> list[DatabaseEntry]:
+        """Register a SQLite file, or all databases of a BIRD directory; raises InvalidDatabase."""
+        return self.registry.add(path, name)
+
+    @cached_property
+    def registry(self) -> DatabaseRegistry:
+        """The registered databases and what is known of them."""
+        return open_databases(self._redis, self.keys, self.settings)
+
+    @cached_property
+    def events(self) -> TraceReader:
+        """The traces of questions, and the deployment's stream of events."""
+        return TraceReader(self._redis, self.keys)
+
+    def redis_time(self) -> float:
+        """The broker's clock, in Unix seconds."""
+        seconds, microseconds = cast("tuple[int, int]", self._redis.time())
+        return seconds + microseconds / 1_000_000
+
+    def redis_version(self) -> str:
+        """The broker's version."""
+        return str(cast("dict[str, Any]", self._redis.info("server"))["redis_version"])
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.app.close()
+        self._redis.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, asked: Question, payload: Json) -> Pending:
+        workflow_id = str(uuid.uuid4())
+        self._results.send(ASK, workflow_id, payload)
+        return Pending(workflow_id, asked, float(payload["slo_seconds"]), self)
+
+    def _waits_to_be_accepted(self, workflow_id: str) -> bool:
+        messages = cast("list[str]", self._redis.lrange(ASK_QUEUE, 0, -1))
+        return any(workflow_id in message for message in messages)
+
+    def _unaccepted(self) -> int:
+        return cast("int", self._redis.llen(ASK_QUEUE))
+
+
+def _settings(given: Settings | str | None) -> Settings:
+    if isinstance(given, Settings):
+        return given
+    settings = load_settings()
+    if given is None:
+        return settings
+    broker = BrokerSettings(url=SecretStr(given), prefix=settings.broker.prefix)
+    return settings.model_copy(update={"broker": broker})
+
+
+def _unknown(workflow_id: str) -> UnknownWorkflow:
+    return UnknownWorkflow(
+        f"no question {workflow_id!r} is known",
+        field="id",
+        hint="check the id; a question is forgotten broker.result_ttl_seconds after its end",
+    )

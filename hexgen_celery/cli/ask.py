@@ -1,0 +1,158 @@
+"""`hexgen ask` and `hexgen batch`: questions in, answers out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from hexgen_celery.answers import Answer, NoAnswer, Outcome
+from hexgen_celery.api import Question
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import console, json_option, print_json, seconds, table
+from hexgen_celery.errors import InvalidSubmission
+
+_GRACE_SECONDS = 15.0
+_SHOWN_ROWS = 50
+
+
+@click.command("ask")
+@click.argument("question")
+@click.option("--db", "database", required=True, help="Name of a registered database.")
+@click.option("--slo", type=float, help="Seconds the answer may take.")
+@click.option("--evidence", default="", help="Hints on the question or the data.")
+@click.option("--tenant", default=None, help="Who asks.")
+@click.option("--candidates", type=int, help="How many SQL candidates to make.")
+@click.option("--rounds", type=int, help="How many correction rounds each may take.")
+@click.option("--no-wait", is_flag=True, help="Print the id and return.")
+@json_option
+@pass_cli
+def ask_command(
+    cli: CliContext,
+    question: str,
+    database: str,
+    slo: float | None,
+    evidence: str,
+    tenant: str | None,
+    candidates: int | None,
+    rounds: int | None,
+    no_wait: bool,
+    as_json: bool,
+) -> int:
+    """Ask QUESTION and wait for the answer."""
+    limits = {"candidates": candidates, "correction_rounds": rounds}
+    options = {name: value for name, value in limits.items() if value is not None}
+    pending = cli.client.ask(
+        question, database, slo, evidence=evidence, tenant=tenant, options=options
+    )
+    if no_wait:
+        print_json({"id": pending.id}) if as_json else console.print(pending.id)
+        return 0
+    outcome = pending.outcome(pending.slo_seconds + _GRACE_SECONDS)
+    if as_json:
+        print_json(outcome_json(outcome))
+    else:
+        show_outcome(outcome)
+    return 0 if isinstance(outcome, Answer) else 1
+
+
+@click.command("batch")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--db", "database", help="Database of the lines that name none.")
+@click.option("--slo", type=float, help="Seconds for the lines that name none.")
+@json_option
+@pass_cli
+def batch_command(
+    cli: CliContext, file: Path, database: str | None, slo: float | None, as_json: bool
+) -> int:
+    """Ask every question of FILE at once; one JSON object a line.
+
+    Keys: question, database, slo_seconds, evidence, tenant, options. Answers come in the order in
+    which they are ready.
+    """
+    questions = read_questions(file, {"database": database, "slo_seconds": slo})
+    pendings = cli.client.ask_many(questions)
+    longest = max((pending.slo_seconds for pending in pendings), default=0.0)
+    outcomes = []
+    for _, outcome in cli.client.completed(pendings, timeout=longest + _GRACE_SECONDS):
+        outcomes.append(outcome)
+        print_json(outcome_json(outcome)) if as_json else show_line(outcome)
+    answered = sum(isinstance(outcome, Answer) for outcome in outcomes)
+    if not as_json:
+        console.print(f"{answered} of {len(pendings)} answered")
+    return 0 if answered == len(pendings) else 1
+
+
+def read_questions(file: Path, defaults: dict[str, Any]) -> list[Question]:
+    """The questions of a JSON-lines file, `defaults` filling what a line leaves out.
+
+    Raises:
+        InvalidSubmission: naming the line that cannot be read.
+    """
+    questions = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip():
+            questions.append(_read_question(f"{file}:{number}", line, defaults))
+    return questions
+
+
+def _read_question(place: str, line: str, defaults: dict[str, Any]) -> Question:
+    known = {name: value for name, value in defaults.items() if value is not None}
+    try:
+        return Question(**{**known, **json.loads(line)})
+    except json.JSONDecodeError as error:
+        raise InvalidSubmission(
+            f"{place} is not a JSON object: {error.msg}",
+            field=place,
+            hint='write one object a line: {"question": "…", "database": "…", "slo_seconds": 30}',
+        ) from error
+    except TypeError as error:
+        problem = str(error).removeprefix("Question.__init__() ")
+        raise InvalidSubmission(
+            f"{place}: {problem}", field=place, hint="see `hexgen batch --help` for the keys"
+        ) from error
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """The end of a question as the root task carries it, with `status` and `workflow_id`."""
+    if isinstance(outcome, Answer):
+        return outcome.detail
+    return {**outcome.detail, "workflow_id": outcome.workflow_id, "status": outcome.status}
+
+
+def show_outcome(outcome: Outcome) -> None:
+    """Print rows, SQL and times, or what went wrong."""
+    if isinstance(outcome, NoAnswer):
+        console.print(Text(str(outcome), style="red"))
+        if outcome.last_sql:
+            console.print(Text(outcome.last_sql), soft_wrap=True)
+        return
+    console.print(table("", outcome.columns, outcome.rows[:_SHOWN_ROWS]))
+    if len(outcome.rows) > _SHOWN_ROWS or outcome.truncated:
+        cut = ", cut by the row limit" if outcome.truncated else ""
+        console.print(f"({_SHOWN_ROWS} of {len(outcome.rows)} rows shown{cut})", style="dim")
+    console.print(Text(outcome.sql), soft_wrap=True)
+    console.print(Text(f"why: {outcome.why}", style="dim"))
+    for warning in outcome.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    console.print(
+        f"{outcome.id}  {seconds(outcome.latency_seconds)} of {outcome.slo_seconds:g} s  "
+        f"{_deadline(outcome)}  {outcome.tokens.input}+{outcome.tokens.output} tokens"
+    )
+
+
+def show_line(outcome: Outcome) -> None:
+    """Print one line on a question's end."""
+    if isinstance(outcome, NoAnswer):
+        console.print(Text(str(outcome), style="red"), soft_wrap=True)
+        return
+    line = f"{outcome.id}  {seconds(outcome.latency_seconds)}  {_deadline(outcome)}  "
+    console.print(Text(f"{line}{len(outcome.rows)} rows  {outcome.question}"), soft_wrap=True)
+
+
+def _deadline(answer: Answer) -> str:
+    met = "deadline met" if answer.deadline_met else "deadline missed"
+    return f"{met} (best effort)" if answer.best_effort else met

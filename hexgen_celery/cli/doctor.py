@@ -1,0 +1,41 @@
+"""`hexgen doctor`: what is missing or broken, and how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.text import Text
+
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import console, json_option, print_json
+from hexgen_celery.health import Check, Verdict, check_all
+
+_MARKS = {
+    Verdict.OK: ("✓", "green"),
+    Verdict.WARNING: ("!", "yellow"),
+    Verdict.FAILED: ("✗", "red"),
+}
+
+
+@click.command("doctor")
+@json_option
+@pass_cli
+def doctor_command(cli: CliContext, as_json: bool) -> int:
+    """Check Python, Redis, workers, LLM servers, databases, clocks and versions."""
+    checks = []
+    for check in check_all(cli.settings):
+        checks.append(check)
+        if not as_json:
+            _show(check)
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    return int(any(check.verdict is Verdict.FAILED for check in checks))
+
+
+def _show(check: Check) -> None:
+    mark, style = _MARKS[check.verdict]
+    line = Text.assemble((f"{mark} ", style), (f"{check.name}: ", "bold"), check.detail)
+    if check.hint:
+        line.append(f" — {check.hint}", style=style)
+    console.print(line, soft_wrap=True)

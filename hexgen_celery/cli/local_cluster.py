@@ -1,0 +1,128 @@
+"""The cluster on this machine as a child process: `up`, the demo and BIRD runs start it here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hexgen_celery.cluster import ClusterState, read_cluster
+from hexgen_celery.errors import HexgenError
+from hexgen_celery.settings import load_settings
+
+_SUPERVISOR = "workers.supervisor"
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 20.0
+
+
+class ClusterNotStarted(HexgenError):
+    """Raised when the cluster on this machine ended or was not ready in time."""
+
+    code = "cluster_not_started"
+
+
+class LocalCluster:
+    """A supervisor process and what it started. `config` is its TOML file, None for the default.
+
+    With `attached` (the default) the cluster ends when this process ends, however it ends.
+    """
+
+    def __init__(self, config: Path | None, directory: Path, *, attached: bool = True) -> None:
+        self.config = config
+        self.directory = directory
+        self._attached = attached
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start the supervisor; returns at once."""
+        log = self.directory / "logs" / "supervisor.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    def wait_ready(self, seconds: float) -> ClusterState:
+        """Wait until questions can be asked.
+
+        Raises:
+            ClusterNotStarted: the supervisor ended, or `seconds` passed.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            state = read_cluster(self.directory)
+            if state is not None and state.ready:
+                return state
+            if self._process is not None and self._process.poll() is not None:
+                raise ClusterNotStarted(self._last_words(), hint=f"see {self._logs}")
+            time.sleep(_POLL_SECONDS)
+        raise ClusterNotStarted(f"not ready after {seconds:g} s", hint=f"see {self._logs}")
+
+    def wait(self) -> int:
+        """Wait for the supervisor's end; returns its exit code."""
+        return self._process.wait() if self._process else 0
+
+    def stop(self) -> None:
+        """Stop everything the supervisor started, and the supervisor."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def _logs(self) -> Path:
+        return self.directory / "logs"
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", _SUPERVISOR]
+        if self._attached:
+            command += ["--parent", str(os.getpid())]
+        return command + ([str(self.config)] if self.config else [])
+
+    def _last_words(self) -> str:
+        text = (self._logs / "supervisor.log").read_text(encoding="utf-8", errors="replace")
+        complaints = [line for line in text.splitlines() if line.startswith("error: ")]
+        last = complaints[-1].removeprefix("error: ") if complaints else "the supervisor ended"
+        return f"the cluster did not start: {last.rstrip('.')}"
+
+
+@contextlib.contextmanager
+def local_cluster(config: Path, ready_seconds: float) -> Iterator[ClusterState]:
+    """Run the cluster of `config` for the length of a `with` block.
+
+    Raises:
+        ClusterNotStarted: it is not ready after `ready_seconds`.
+    """
+    cluster = LocalCluster(config, load_settings(config).up.directory)
+    cluster.start()
+    try:
+        yield cluster.wait_ready(ready_seconds)
+    finally:
+        cluster.stop()
+
+
+def stop_running(directory: Path) -> int | None:
+    """Stop the cluster that runs in `directory`; its supervisor's process id, None without one."""
+    state = read_cluster(directory)
+    if state is None:
+        return None
+    os.kill(state.pid, signal.SIGTERM)
+    until = time.monotonic() + _STOP_SECONDS
+    while read_cluster(directory) is not None and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+    return state.pid

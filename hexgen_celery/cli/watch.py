@@ -1,0 +1,122 @@
+"""`hexgen status`, `trace`, `cancel` and `queues`: looking at a running deployment."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import cell, console, json_option, moment, print_json, seconds, table
+
+_EVENT_COLUMNS = ("t", "event", "node", "attempt", "queue", "worker", "instance")
+
+
+@click.command("status")
+@click.argument("question_id", metavar="[ID]", required=False)
+@json_option
+@pass_cli
+def status_command(cli: CliContext, question_id: str | None, as_json: bool) -> None:
+    """Show the running questions, or one question by its ID."""
+    if question_id is None:
+        _show_running(cli, as_json)
+        return
+    status = cli.client.status(question_id)
+    if as_json:
+        print_json(asdict(status))
+        return
+    console.print(table("", ("", ""), [(name, value) for name, value in _facts(asdict(status))]))
+    rows = [
+        (node.id, node.stage, node.status, node.attempt, node.queue, node.instance)
+        for node in status.nodes
+    ]
+    console.print(table("", ("request", "stage", "status", "attempt", "queue", "instance"), rows))
+
+
+def _facts(status: dict[str, Any]) -> list[tuple[str, Any]]:
+    times = ("submitted_at", "deadline", "finished_at")
+    return [
+        (name.replace("_", " "), moment(value) if name in times else value)
+        for name, value in status.items()
+        if name != "nodes"
+    ]
+
+
+def _show_running(cli: CliContext, as_json: bool) -> None:
+    running = cli.client.running()
+    if as_json:
+        print_json([asdict(status) for status in running])
+        return
+    rows = [
+        (one.id, one.question, one.database, moment(one.submitted_at), moment(one.deadline))
+        for one in running
+    ]
+    console.print(table("", ("id", "question", "database", "submitted", "deadline"), rows))
+    console.print(f"{len(rows)} running")
+
+
+@click.command("trace")
+@click.argument("question_id", metavar="ID")
+@json_option
+@pass_cli
+def trace_command(cli: CliContext, question_id: str, as_json: bool) -> None:
+    """Show what happened to question ID, oldest first."""
+    events = cli.client.trace(question_id)
+    if as_json:
+        print_json(events)
+        return
+    start = events[0]["t"]
+    rows = [
+        (
+            seconds(event["t"] - start),
+            event["event"],
+            event.get("node"),
+            event.get("attempt"),
+            event.get("queue"),
+            event.get("instance") or event.get("worker"),
+            _rest(event),
+        )
+        for event in events
+    ]
+    columns = ("after", "event", "request", "attempt", "queue", "where", "more")
+    console.print(table("", columns, rows))
+
+
+def _rest(event: dict[str, Any]) -> str:
+    rest = {name: value for name, value in event.items() if name not in _EVENT_COLUMNS}
+    return " ".join(f"{name}={cell(value)}" for name, value in rest.items())
+
+
+@click.command("cancel")
+@click.argument("question_ids", metavar="ID…", nargs=-1, required=True)
+@pass_cli
+def cancel_command(cli: CliContext, question_ids: tuple[str, ...]) -> None:
+    """Stop all work on the questions with these IDs."""
+    for question_id in question_ids:
+        done = cli.client.cancel(question_id)
+        console.print(f"{question_id} {'cancelled' if done else 'had ended already'}")
+
+
+@click.command("queues")
+@json_option
+@pass_cli
+def queues_command(cli: CliContext, as_json: bool) -> None:
+    """Show what waits and runs in every queue, and the instances that serve them."""
+    queues = cli.client.queues()
+    if as_json:
+        print_json([asdict(queue) for queue in queues])
+        return
+    rows = [
+        (
+            queue.name,
+            queue.load.waiting,
+            queue.load.running,
+            queue.load.prefill_tokens,
+            queue.load.output_tokens,
+            ", ".join(queue.instances) or "—",
+        )
+        for queue in queues
+    ]
+    columns = ("queue", "waiting", "running", "prefill tokens", "output tokens", "instances")
+    console.print(table("", columns, rows))

@@ -1,0 +1,153 @@
+"""The checks of `hexgen doctor`, in the order in which one thing needs the other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from hexgen_celery.api import Client
+from hexgen_celery.cluster import EMBEDDED, read_cluster
+from hexgen_celery.errors import HexgenError
+from hexgen_celery.health.redis_program import find_redis_program
+from hexgen_celery.llm import ChatRequest, LlmClient
+from hexgen_celery.settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_REDIS = (6, 2)
+CLOCK_SKEW_SECONDS = 0.25
+PING_SECONDS = 1.5
+CHECKED_PACKAGES = ("celery", "kombu", "redis", "flower", "sqlglot", "aiohttp", "pydantic")
+WORKER_KINDS = ("control", "sql", "llm")
+
+
+class Verdict(StrEnum):
+    """How a check went. A warning does not stop questions from being answered."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of one check; `hint` says how to mend it."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    hint: str = ""
+
+
+def check_all(settings: Settings) -> Iterator[Check]:
+    """Run every check, yielding each as it is done; those that need the broker end without one."""
+    yield _python()
+    yield _versions()
+    if settings.broker.url.get_secret_value() == EMBEDDED:
+        yield _guarded("redis program", lambda: str(find_redis_program()))
+    broker, client = _broker(settings)
+    yield broker
+    if client is not None:
+        yield _clock(client)
+        yield from _workers(client)
+        yield from _databases(client)
+    yield from _instances(settings)
+
+
+def _guarded(name: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(name, Verdict.OK, check())
+    except HexgenError as error:
+        return Check(name, Verdict.FAILED, error.message, error.hint)
+
+
+def _python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    verdict = Verdict.OK if sys.version_info >= OLDEST_PYTHON else Verdict.FAILED
+    return Check("python", verdict, found, "" if verdict is Verdict.OK else "use Python ≥ 3.11")
+
+
+def _versions() -> Check:
+    names = ("hexgen-celery", *CHECKED_PACKAGES)
+    return Check("versions", Verdict.OK, ", ".join(f"{name} {version(name)}" for name in names))
+
+
+def _broker(settings: Settings) -> tuple[Check, Client | None]:
+    try:
+        client = Client(settings)
+        server = client.redis_version()
+    except HexgenError as error:
+        return Check("broker", Verdict.FAILED, error.message, error.hint), None
+    major, minor = (int(part) for part in server.split(".")[:2])
+    if (major, minor) < OLDEST_REDIS:
+        return Check("broker", Verdict.FAILED, f"Redis {server}", "use Redis ≥ 6.2"), None
+    return Check("broker", Verdict.OK, f"Redis {server}"), client
+
+
+def _clock(client: Client) -> Check:
+    skew = client.redis_time() - time.time()
+    detail = f"{skew * 1000:+.0f} ms against the broker"
+    if abs(skew) <= CLOCK_SKEW_SECONDS:
+        return Check("clock", Verdict.OK, detail)
+    return Check("clock", Verdict.WARNING, detail, "run NTP here and on the broker's host")
+
+
+def _workers(client: Client) -> Iterator[Check]:
+    replies = client.app.control.ping(timeout=PING_SECONDS)
+    names = sorted(name for reply in replies for name in reply)
+    for kind in WORKER_KINDS:
+        found = [name for name in names if name.startswith(kind)]
+        if found:
+            yield Check(f"{kind} workers", Verdict.OK, ", ".join(found))
+        else:
+            hint = f"start one with `hexgen worker {kind}`, or everything with `hexgen up`"
+            yield Check(f"{kind} workers", Verdict.FAILED, "none answers", hint)
+
+
+def _databases(client: Client) -> Iterator[Check]:
+    entries = client.databases()
+    if not entries:
+        yield Check("databases", Verdict.WARNING, "none", "register one with `hexgen db add PATH`")
+    for entry in entries:
+        name = f"database {entry.name}"
+        if Path(entry.file.path).is_file():
+            yield Check(name, Verdict.OK, f"{entry.tables} tables, {entry.rows} rows")
+        else:
+            hint = "sql workers need the file at this path; add it again from where it is now"
+            yield Check(name, Verdict.WARNING, f"no file here at {entry.file.path}", hint)
+
+
+def _instances(settings: Settings) -> Iterator[Check]:
+    servers = _servers(settings)
+    if not servers:
+        hint = "declare [[pools]] with instances; see docs/configuration.md"
+        yield Check("instances", Verdict.FAILED, "none is declared", hint)
+    for name, model, url in servers:
+        yield _guarded(f"instance {name}", partial(_completion, settings, model, url))
+
+
+def _servers(settings: Settings) -> list[tuple[str, str, str]]:
+    """Name, model and URL of each: of the running cluster here, else as declared."""
+    running = read_cluster(settings.up.directory)
+    if running is not None:
+        return [(each.name, each.model, each.url) for each in running.instances]
+    return [
+        (instance.name, pool.model, instance.url)
+        for pool in settings.pools
+        for instance in pool.instances
+        if instance.url
+    ]
+
+
+def _completion(settings: Settings, model: str, url: str) -> str:
+    with LlmClient(url, settings.llm) as server:
+        server.check(model)
+        request = ChatRequest(model, (("user", "Answer with the word ready."),), max_tokens=4)
+        done = server.complete(request)
+        kind = server.version() or "unknown version"
+    return f"{model} answered in {done.seconds:.2f} s ({kind}) at {url}"
