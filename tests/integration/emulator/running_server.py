@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from hexgen_celery.core.profiles import Profile
+from hexgen_celery.llm import LlmClient
 from hexgen_celery.llm.loop_thread import LoopThread
 from hexgen_celery.settings import LlmSettings
 from workers.emulation.answers import AnswerPlanner
@@ -18,6 +19,8 @@ from workers.emulation.faults import FaultInjector, FaultPlan
 from workers.emulation.replay import ReplayStore
 from workers.emulation.server import EmulatedServer, ServerOptions
 from workers.emulation.timing import ConstantTiming, EngineTiming
+
+ChatHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MODEL = "emulated-model"
 QUICK_RETRIES = LlmSettings(backoff_seconds=0.001, backoff_max_seconds=0.01)
@@ -100,7 +103,7 @@ def run_emulated(pace: Pace) -> Iterator[RunningServer]:
         yield server
 
 
-def app_with(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.Application:
+def app_with(handler: ChatHandler) -> web.Application:
     """An application whose chat route is `handler`."""
     app = web.Application()
     app.router.add_post("/v1/chat/completions", handler)
@@ -115,3 +118,17 @@ def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(wait(), seconds))
+
+
+@contextmanager
+def client_of(pace: Pace, settings: LlmSettings = QUICK_RETRIES) -> Iterator[LlmClient]:
+    """A client of an emulated instance."""
+    with run_emulated(pace) as server, LlmClient(server.url, settings) as client:
+        yield client
+
+
+@contextmanager
+def client_to(handler: ChatHandler, settings: LlmSettings = QUICK_RETRIES) -> Iterator[LlmClient]:
+    """A client of a server whose chat route is `handler`."""
+    with run_app(lambda: app_with(handler)) as server, LlmClient(server.url, settings) as client:
+        yield client

@@ -28,6 +28,8 @@ from tests.integration.emulator.running_server import (
     Pace,
     RunningServer,
     app_with,
+    client_of,
+    client_to,
     eventually,
     run_app,
     run_emulated,
@@ -54,6 +56,12 @@ async def _streaming(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     return response
+
+
+def _refusal(client: LlmClient) -> ModelRefused:
+    with pytest.raises(ModelRefused) as caught:
+        client.complete(ASK)
+    return caught.value
 
 
 def test_an_answer_comes_with_usage_and_times(instant: RunningServer, client: LlmClient) -> None:
@@ -110,7 +118,7 @@ def test_an_over_long_request_is_told_apart(client: LlmClient) -> None:
 def test_an_unreachable_server_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    with LlmClient(url, QUICK_RETRIES) as client:
+    with LlmClient(url) as client:
         with pytest.raises(ModelUnavailable) as caught:
             client.complete(ASK)
         assert url in str(caught.value)
@@ -124,16 +132,15 @@ def test_an_unreachable_server_is_named() -> None:
 def test_injected_faults_are_retried_to_success() -> None:
     plan = FaultPlan(fail_rate=0.5, status=429, seed=1)
     settings = QUICK_RETRIES.model_copy(update={"retries": 30})
-    with run_emulated(Pace(faults=plan)) as server, LlmClient(server.url, settings) as client:
+    with client_of(Pace(faults=plan), settings) as client:
         attempts = [client.complete(ASK).attempts for _ in range(20)]
     assert max(attempts) > 1
 
 
 def test_a_server_that_keeps_failing_is_given_up() -> None:
     plan = FaultPlan(fail_rate=1.0, status=503)
-    with run_emulated(Pace(faults=plan)) as server, LlmClient(server.url, QUICK_RETRIES) as client:
-        with pytest.raises(ModelUnavailable) as caught:
-            client.complete(ASK)
+    with client_of(Pace(faults=plan)) as client, pytest.raises(ModelUnavailable) as caught:
+        client.complete(ASK)
     assert "503" in str(caught.value)
     assert "tried 4 times" in str(caught.value)
 
@@ -145,13 +152,10 @@ def test_retry_after_is_waited_for() -> None:
         calls.append(time.monotonic())
         if len(calls) == 1:
             return web.json_response({}, status=429, headers={"Retry-After": "0.3"})
-        return web.json_response(
-            {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}
-        )
+        return web.json_response(WHOLE_ANSWER)
 
-    with run_app(lambda: app_with(busy_once)) as server:
-        with LlmClient(server.url, QUICK_RETRIES) as client:
-            answer = client.complete(ASK)
+    with client_to(busy_once) as client:
+        answer = client.complete(ASK)
     assert answer.attempts == 2
     assert not answer.usage_reported
     assert answer.output_tokens == 1
@@ -160,9 +164,8 @@ def test_retry_after_is_waited_for() -> None:
 
 def test_a_server_that_wants_an_hour_is_given_up_at_once() -> None:
     plan = FaultPlan(fail_rate=1.0, status=503, retry_after=3600)
-    with run_emulated(Pace(faults=plan)) as server, LlmClient(server.url, QUICK_RETRIES) as client:
-        with pytest.raises(ModelUnavailable) as caught:
-            client.complete(ASK)
+    with client_of(Pace(faults=plan)) as client, pytest.raises(ModelUnavailable) as caught:
+        client.complete(ASK)
     assert "tried" not in str(caught.value)
 
 
@@ -177,9 +180,8 @@ def test_a_stream_cut_after_the_first_token_is_not_retried() -> None:
         request.transport.close()
         return response
 
-    with run_app(lambda: app_with(cut)) as server, LlmClient(server.url, QUICK_RETRIES) as client:
-        with pytest.raises(ModelUnavailable):
-            client.complete(ASK)
+    with client_to(cut) as client, pytest.raises(ModelUnavailable):
+        client.complete(ASK)
     assert len(seen) == 1
 
 
@@ -196,9 +198,8 @@ def test_a_stream_cut_before_the_first_token_is_retried() -> None:
         await response.write(_chunk("fine", "stop"))
         return response
 
-    with run_app(lambda: app_with(cut_once)) as server:
-        with LlmClient(server.url, QUICK_RETRIES) as client:
-            answer = client.complete(ASK)
+    with client_to(cut_once) as client:
+        answer = client.complete(ASK)
     assert (answer.text, answer.attempts) == ("fine", 2)
 
 
@@ -208,10 +209,8 @@ def test_a_stream_without_an_end_is_an_error() -> None:
         await response.write(_chunk("half an ans"))
         return response
 
-    with run_app(lambda: app_with(endless)) as server:
-        with LlmClient(server.url, QUICK_RETRIES) as client:
-            with pytest.raises(ModelUnavailable, match="finish reason"):
-                client.complete(ASK)
+    with client_to(endless) as client, pytest.raises(ModelUnavailable, match="finish reason"):
+        client.complete(ASK)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(500, ModelUnavailable), (400, ModelRefused)])
@@ -223,10 +222,8 @@ def test_an_error_in_mid_stream_is_understood(code: int, kind: type[Exception]) 
         await response.write(f"data: {error}\n\n".encode())
         return response
 
-    with run_app(lambda: app_with(dying)) as server:
-        with LlmClient(server.url, QUICK_RETRIES) as client:
-            with pytest.raises(kind, match="engine died"):
-                client.complete(ASK)
+    with client_to(dying) as client, pytest.raises(kind, match="engine died"):
+        client.complete(ASK)
 
 
 def test_something_that_is_no_llm_server_is_recognised() -> None:
@@ -254,9 +251,8 @@ def test_a_silent_server_times_out() -> None:
         return web.Response()
 
     settings = QUICK_RETRIES.model_copy(update={"idle_timeout_seconds": 0.1, "retries": 1})
-    with run_app(lambda: app_with(silent)) as server, LlmClient(server.url, settings) as client:
-        with pytest.raises(ModelUnavailable, match="silent"):
-            client.complete(ASK)
+    with client_to(silent, settings) as client, pytest.raises(ModelUnavailable, match="silent"):
+        client.complete(ASK)
 
 
 def test_vllm_extras_are_dropped_once_for_a_strict_server() -> None:
@@ -268,9 +264,7 @@ def test_vllm_extras_are_dropped_once_for_a_strict_server() -> None:
         if "priority" in body or "metadata" in body:
             error = {"message": "Unrecognized request argument supplied: priority"}
             return web.json_response({"error": error}, status=400)
-        return web.json_response(
-            {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}
-        )
+        return web.json_response(WHOLE_ANSWER)
 
     request = replace(ASK, priority=1.0, metadata={"stage": "evaluation"})
     with (
@@ -290,11 +284,10 @@ def test_the_key_is_sent_but_never_shown(tmp_path: Path) -> None:
         return web.json_response({"error": {"message": "no such key"}}, status=401)
 
     settings = LlmSettings(api_key=SecretStr("sesame"))
-    with run_app(lambda: app_with(guarded)) as server, LlmClient(server.url, settings) as client:
-        with capture_logs() as logs, pytest.raises(ModelRefused) as caught:
-            client.complete(ASK)
-    assert caught.value.field == "llm.api_key"
-    assert "sesame" not in str(caught.value) + repr(caught.value) + str(logs)
+    with client_to(guarded, settings) as client, capture_logs() as logs:
+        caught = _refusal(client)
+    assert caught.field == "llm.api_key"
+    assert "sesame" not in str(caught) + repr(caught) + str(logs)
 
 
 def test_proxies_do_not_stand_before_loopback(
@@ -310,20 +303,23 @@ def test_proxies_do_not_stand_before_loopback(
 def test_a_cancelled_request_frees_its_slot() -> None:
     token, started = CancelToken(), threading.Event()
     slow = replace(ASK, forced_output_tokens=3000)
-    with run_emulated(Pace(profile=SMALL)) as server, LlmClient(server.url) as client:
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(client.complete, slow, on_first_token=started.set, cancel=token)
-            assert started.wait(PROMPT_DEADLINE_SECONDS)
-            asked = time.monotonic()
-            token.set("the question expired")
-            with pytest.raises(RequestCancelled, match="the question expired"):
-                future.result(PROMPT_DEADLINE_SECONDS)
-            emulated = server.emulated
-            assert emulated is not None
-            eventually(lambda: emulated.aborted == 1)
-            # The request itself would take 33 s.
-            assert time.monotonic() - asked < PROMPT_DEADLINE_SECONDS
-            eventually(lambda: emulated.load == 0)
+    with (
+        run_emulated(Pace(profile=SMALL)) as server,
+        LlmClient(server.url, QUICK_RETRIES) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = pool.submit(client.complete, slow, on_first_token=started.set, cancel=token)
+        assert started.wait(PROMPT_DEADLINE_SECONDS)
+        asked = time.monotonic()
+        token.set("the question expired")
+        with pytest.raises(RequestCancelled, match="the question expired"):
+            future.result(PROMPT_DEADLINE_SECONDS)
+        emulated = server.emulated
+        assert emulated is not None
+        eventually(lambda: emulated.aborted == 1)
+        # The request itself would take 33 s.
+        assert time.monotonic() - asked < PROMPT_DEADLINE_SECONDS
+        eventually(lambda: emulated.load == 0)
 
 
 def test_a_token_set_beforehand_stops_the_request_at_once(client: LlmClient) -> None:
@@ -336,13 +332,12 @@ def test_a_token_set_beforehand_stops_the_request_at_once(client: LlmClient) -> 
 def test_cancelling_ends_the_wait_between_retries() -> None:
     token = CancelToken()
     plan = FaultPlan(fail_rate=1.0, retry_after=50)
-    with run_emulated(Pace(faults=plan)) as server, LlmClient(server.url) as client:
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(client.complete, ASK, cancel=token)
-            time.sleep(0.1)
-            token.set()
-            with pytest.raises(RequestCancelled):
-                future.result(PROMPT_DEADLINE_SECONDS)
+    with client_of(Pace(faults=plan)) as client, ThreadPoolExecutor(1) as pool:
+        future = pool.submit(client.complete, ASK, cancel=token)
+        time.sleep(0.1)
+        token.set()
+        with pytest.raises(RequestCancelled):
+            future.result(PROMPT_DEADLINE_SECONDS)
 
 
 def test_closing_the_client_stops_what_is_in_flight() -> None:
@@ -366,7 +361,10 @@ def test_an_error_of_the_first_token_callback_ends_the_request(client: LlmClient
 
 
 def test_many_requests_are_in_flight_at_once() -> None:
-    with run_emulated(Pace(constant_seconds=0.5)) as server, LlmClient(server.url) as client:
+    with (
+        run_emulated(Pace(constant_seconds=0.5)) as server,
+        LlmClient(server.url, QUICK_RETRIES) as client,
+    ):
         emulated = server.emulated
         assert emulated is not None
         with ThreadPoolExecutor(64) as pool:

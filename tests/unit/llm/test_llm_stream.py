@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from hexgen_celery.llm.stream import EventSplitter, StreamedAnswer, estimated_tokens
 
-EVENTS = [
+EVENTS: list[dict[str, Any]] = [
     {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
     {"choices": [{"delta": {"content": "SELECT "}}]},
     {"choices": [{"delta": {"content": "'é'"}}]},
