@@ -197,6 +197,10 @@ class DatabaseRegistry:
         log.info("database.changed", database=name, path=entry.path)
         return self._register(_source_of(entry), silent)
 
+    def file(self, name: str) -> DatabaseFile:
+        """How to open the database as it is now; raises as `current` does."""
+        return self.current(name).file
+
     def catalog(self, name: str) -> Catalog:
         """The catalog of a registered database.
 

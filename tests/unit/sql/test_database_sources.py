@@ -74,6 +74,7 @@ def test_a_plain_file(registry: DatabaseRegistry, tmp_path: Path) -> None:
     assert not entry.snapshot
     assert entry.added_at == 5.0
     assert registry.entry("shop") == entry == registry.current("shop")
+    assert registry.file("shop") == entry.file
     assert registry.names() == ["shop"]
     assert "CREATE TABLE item" in registry.schema("shop")
     assert hashlib.sha256(registry.schema("shop").encode()).hexdigest() == entry.schema_sha256
