@@ -1,0 +1,338 @@
+"""The transitions of a workflow: plan with the definition, apply in one script, send what follows.
+
+Every one of them may be repeated, come late or meet another: the scripts decide, and whoever loses
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from hexgen_celery.coordination.planner import Planner
+from hexgen_celery.coordination.planning import ACTIVE, Plan
+from hexgen_celery.coordination.state import StoredNode, WorkflowRecord, WorkflowStore
+from hexgen_celery.coordination.terminal import terminal_result
+from hexgen_celery.outbox import OutboxEntry, Sender
+from hexgen_celery.parts import MissingPart, PartStore, stored_parts
+from hexgen_celery.references import ClaimedRequest, RequestRef
+from hexgen_celery.scripts import Reply, Scripts, milliseconds
+from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.codec import (
+    decode_spec,
+    decode_submission,
+    dumps,
+    encode_outcome,
+    encode_spec,
+    encode_submission,
+)
+from hexgen_celery.workflows.definition import (
+    Answer,
+    Failure,
+    Json,
+    LlmCall,
+    NodeSpec,
+    NodeStatus,
+    Outcome,
+    Submission,
+    WorkflowStatus,
+)
+
+log = structlog.get_logger(__name__)
+
+_FACTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "seconds",
+    "first_token_seconds",
+    "finish_reason",
+    "status",
+    "row_count",
+)
+_MESSAGE_CHARACTERS = 500
+
+
+class Transitions:
+    """Moves workflows. Thread-safe; holds no state of its own."""
+
+    def __init__(
+        self,
+        scripts: Scripts,
+        store: WorkflowStore,
+        parts: PartStore,
+        planner: Planner,
+        sender: Sender,
+        settings: Settings,
+    ) -> None:
+        self._scripts = scripts
+        self._store = store
+        self._parts = parts
+        self._planner = planner
+        self._sender = sender
+        self._max_attempts = settings.coordinator.max_attempts
+        self._keep_seconds = (
+            settings.coordinator.orphan_ttl_seconds + settings.broker.result_ttl_seconds
+        )
+
+    def start(self, submission: Submission) -> None:
+        """Begin the question, unless it has begun.
+
+        Raises:
+            InvalidSubmission: its workflow is unknown or refuses it; nothing was stored.
+        """
+        plan = self._planner.begin(submission)
+        workflow_id = submission.workflow_id
+        parameters = {**_start_parameters(submission), "expires_ms": self._expires_ms(submission)}
+        reply = self._start(submission, plan, parameters)
+        if reply.verdict == "parts":
+            plan = self._with_parts(plan, reply, submission)
+            reply = self._start(submission, plan, parameters)
+        log.info("question", verdict=reply.verdict, workflow=workflow_id)
+        if reply.verdict == "started":
+            self._follow(submission, {}, plan)
+        elif reply.verdict == "cancelled":
+            self.deliver(workflow_id)
+
+    def claim(
+        self, ref: RequestRef, worker: str, instance: str, queue: str
+    ) -> ClaimedRequest | None:
+        """Take the request for `worker`; None when there is nothing (more) to do for it."""
+        parameters = {"worker": worker, "instance": instance, "queue": queue}
+        pair = self._scripts.claim(
+            ref.workflow_id, {**_named(ref), **parameters, "token": uuid.uuid4().hex[:12]}
+        )
+        if pair is None:
+            return None
+        return ClaimedRequest(ref, decode_spec(pair[0]), decode_submission(pair[1]))
+
+    def first_token(self, ref: RequestRef) -> bool:
+        """Record that the prompt is computed; False when the attempt does not run any more."""
+        return self._scripts.first_token(ref.workflow_id, _named(ref))
+
+    def complete(self, ref: RequestRef, result: Json, bulk: Json | None) -> bool:
+        """End the node with a result; False when it came too late to count."""
+        rows = dumps(bulk) if bulk is not None else ""
+        return self._settle(ref, NodeStatus.DONE, {"result": result}, rows)
+
+    def fail(self, ref: RequestRef, error: Json, *, retryable: bool, lost: bool = False) -> bool:
+        """End the attempt without a result: the next attempt, or the node's failure.
+
+        With `lost` only if its lease has really ended. False when nothing changed.
+        """
+        if not retryable or ref.attempt >= self._max_attempts:
+            return self._settle(ref, NodeStatus.FAILED, {"error": error}, "")
+        parameters: Json = {**_named(ref), "facts": _error_facts(error)}
+        if lost:
+            parameters["lost"] = True
+        pair = self._scripts.retry(ref.workflow_id, parameters, dumps({"error": error}))
+        if pair is None:
+            return False
+        following = RequestRef(ref.workflow_id, ref.node_id, ref.attempt + 1)
+        spec, submission = decode_spec(pair[0]), decode_submission(pair[1])
+        self._sender.send([OutboxEntry(following, spec, submission)])
+        return True
+
+    def cancel(self, workflow_id: str, reason: str) -> bool:
+        """End the question as cancelled; False when it is unknown or has ended already."""
+        outcome = Failure(stage="", cause=reason)
+        verdict = self._finish(workflow_id, WorkflowStatus.CANCELLED, outcome)
+        return verdict == "finished"
+
+    def expire(self, workflow_id: str, *, best_effort: bool) -> bool:
+        """End the question at its deadline, with the best answer there is if that is wanted.
+
+        False when it had ended already or is gone.
+        """
+        while (record := self._store.load(workflow_id)) is not None:
+            answer = self._planner.best_effort(record) if best_effort else None
+            verdict = self._expire(record, answer)
+            if verdict != "conflict":
+                return verdict == "finished"
+        return False
+
+    def deliver(self, workflow_id: str) -> bool:
+        """Store the result of a question that has ended; False when that must be tried again."""
+        record = self._store.load(workflow_id)
+        if record is None or record.status is WorkflowStatus.RUNNING:
+            self._scripts.delivered(workflow_id)
+            return True
+        answer = record.outcome if isinstance(record.outcome, Answer) else None
+        node_id = answer.rows_from if answer else None
+        rows = self._store.rows(workflow_id, node_id) if node_id else {}
+        return self._sender.finish(terminal_result(record, rows))
+
+    def resend(self, record: WorkflowRecord, refs: Iterable[RequestRef]) -> int:
+        """Send requests of a workflow that nobody confirmed or claimed; how many were sent."""
+        entries = [
+            OutboxEntry(ref, record.nodes[ref.node_id].spec, record.submission, resent=True)
+            for ref in refs
+        ]
+        return self._sender.send(entries)
+
+    def _start(self, submission: Submission, plan: Plan, parameters: Json) -> Reply:
+        return self._scripts.start(
+            submission.workflow_id,
+            {**parameters, **_plan_parameters(plan)},
+            _needed_parts(plan),
+            [encode_submission(submission), *_plan_arguments(plan)],
+        )
+
+    def _settle(self, ref: RequestRef, status: NodeStatus, outcome: Json, rows: str) -> bool:
+        while (record := self._store.load(ref.workflow_id)) is not None:
+            node = record.nodes.get(ref.node_id)
+            if record.status is not WorkflowStatus.RUNNING or not _open(node):
+                return False
+            plan = self._planner.after(record, ref.node_id, status, outcome)
+            reply = self._apply(record, ref, status, outcome, rows, plan)
+            if reply.verdict == "parts":
+                plan = self._with_parts(plan, reply, record.submission)
+                reply = self._apply(record, ref, status, outcome, rows, plan)
+            if reply.verdict == "ok":
+                self._follow(record.submission, record.nodes, plan)
+            if reply.verdict in ("ok", "stale"):
+                return reply.verdict == "ok"
+        return False
+
+    def _apply(
+        self,
+        record: WorkflowRecord,
+        ref: RequestRef,
+        status: NodeStatus,
+        outcome: Json,
+        rows: str,
+        plan: Plan,
+    ) -> Reply:
+        facts = (
+            _result_facts(outcome) if status is NodeStatus.DONE else _error_facts(outcome["error"])
+        )
+        parameters = {
+            **_named(ref),
+            **_plan_parameters(plan),
+            "state": str(status),
+            "version": record.version,
+            "facts": facts,
+        }
+        arguments = [dumps(outcome), rows, *_plan_arguments(plan)]
+        return self._scripts.settle(ref.workflow_id, parameters, _needed_parts(plan), arguments)
+
+    def _with_parts(self, plan: Plan, reply: Reply, submission: Submission) -> Plan:
+        """`plan` once its missing parts are stored; a failure if the definition gave no text."""
+        needed = _needed_parts(plan)
+        missing = [needed[index] for index in reply.missing]
+        unknown = [name for name in missing if name not in plan.parts]
+        if unknown:
+            return Plan(outcome=Failure("", f"{MissingPart.code}: {', '.join(unknown)}"))
+        texts = {name: plan.parts[name] for name in missing}
+        self._parts.put(texts, self._expires_ms(submission))
+        return plan
+
+    def _follow(self, submission: Submission, nodes: Mapping[str, StoredNode], plan: Plan) -> None:
+        """Send what a plan made ready, or the result if it ended the question."""
+        workflow_id = submission.workflow_id
+        if plan.outcome is not None:
+            self.deliver(workflow_id)
+            return
+        ready = [spec for spec in plan.added if spec.id in plan.ready]
+        ready += [nodes[name].spec for name in plan.released]
+        self._sender.send(
+            OutboxEntry(RequestRef(workflow_id, spec.id, 1), spec, submission) for spec in ready
+        )
+
+    def _expire(self, record: WorkflowRecord, answer: Answer | None) -> str:
+        workflow_id, version = record.submission.workflow_id, record.version
+        if answer is not None:
+            return self._finish(
+                workflow_id, WorkflowStatus.ANSWERED, answer, version=version, best_effort=True
+            )
+        cause = f"the deadline of {record.submission.slo_seconds:g} s passed"
+        failure = Failure(stage="", cause=cause)
+        return self._finish(workflow_id, WorkflowStatus.EXPIRED, failure, version=version)
+
+    def _finish(
+        self,
+        workflow_id: str,
+        status: WorkflowStatus,
+        outcome: Outcome,
+        *,
+        version: int | None = None,
+        best_effort: bool = False,
+    ) -> str:
+        parameters: Json = {"status": str(status), **_rows_from(outcome)}
+        if version is not None:
+            parameters["version"] = version
+        text = encode_outcome(outcome, best_effort=best_effort)
+        verdict = self._scripts.finish(workflow_id, parameters, text)
+        if verdict == "finished":
+            log.info("question ended", status=str(status), workflow=workflow_id)
+            self.deliver(workflow_id)
+        return verdict
+
+    def _expires_ms(self, submission: Submission) -> int:
+        return milliseconds(submission.deadline + self._keep_seconds)
+
+
+def _open(node: StoredNode | None) -> bool:
+    return node is not None and node.status in ACTIVE
+
+
+def _named(ref: RequestRef) -> Json:
+    return {"node": ref.node_id, "attempt": ref.attempt}
+
+
+def _needed_parts(plan: Plan) -> tuple[str, ...]:
+    return stored_parts(plan.added)
+
+
+def _start_parameters(submission: Submission) -> Json:
+    return {
+        "deadline_ms": milliseconds(submission.deadline),
+        "submitted_at": submission.submitted_at,
+        "definition": submission.workflow,
+        "database": submission.database,
+        "tenant": submission.tenant,
+    }
+
+
+def _plan_parameters(plan: Plan) -> Json:
+    parameters: Json = {
+        "add": [_added(spec, ready=spec.id in plan.ready) for spec in plan.added],
+        "release": list(plan.released),
+        "drop": list(plan.dropped),
+    }
+    if plan.outcome is not None:
+        answered = isinstance(plan.outcome, Answer)
+        status = WorkflowStatus.ANSWERED if answered else WorkflowStatus.FAILED
+        parameters.update(status=str(status), **_rows_from(plan.outcome))
+    return parameters
+
+
+def _added(spec: NodeSpec, *, ready: bool) -> Json:
+    described: Json = {"id": spec.id, "ready": ready, "stage": spec.stage, "step": spec.step}
+    if isinstance(spec.call, LlmCall):
+        described["prefill_tokens"] = spec.call.input_tokens
+        described["output_tokens"] = round(spec.call.output_tokens)
+    return described
+
+
+def _plan_arguments(plan: Plan) -> list[str]:
+    memory = dumps(plan.memory) if plan.memory is not None else ""
+    outcome = encode_outcome(plan.outcome) if plan.outcome is not None else ""
+    return [memory, outcome, *map(encode_spec, plan.added)]
+
+
+def _rows_from(outcome: Outcome) -> Json:
+    rows_from = outcome.rows_from if isinstance(outcome, Answer) else None
+    return {"rows_from": rows_from} if rows_from else {}
+
+
+def _result_facts(outcome: Json) -> Json:
+    result = outcome["result"]
+    return {name: result[name] for name in _FACTS if result.get(name) is not None}
+
+
+def _error_facts(error: Json) -> Json:
+    code, message = str(error.get("code", "error")), str(error.get("message", ""))
+    return {"code": code, "message": message[:_MESSAGE_CHARACTERS]}

@@ -1,0 +1,24 @@
+-- start: a question becomes a running workflow with its first nodes. Starting one twice changes
+-- nothing; one that was cancelled before it started ends as cancelled.
+--
+-- KEYS lib/workflow. ARGV 3 submission, 4 memory, 5 outcome, 6… specs of P.add.
+-- P adds deadline_ms, expires_ms, submitted_at.
+-- Returns {'started'} | {'exists'} | {'cancelled'} | {'parts', index…} (parts to store first).
+local status = redis.call('HGET', WORKFLOW, 'status')
+if status then
+  if redis.call('HSETNX', WORKFLOW, 'submission', ARGV[3]) == 0 then return {'exists'} end
+  redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, ID)
+  return {'cancelled'}
+end
+local missing = missing_parts()
+if #missing > 0 then return {'parts', unpack(missing)} end
+keep_parts(P.expires_ms)
+
+redis.call('HSET', WORKFLOW, 'submission', ARGV[3], 'status', 'running', 'version', 0,
+  'started_at', stamp, 'expires_ms', string.format('%d', P.expires_ms))
+redis.call('ZADD', DEADLINES, string.format('%d', P.deadline_ms), ID)
+trace('started', {submitted_at = P.submitted_at, deadline = P.deadline_ms / 1000,
+  definition = P.definition, database = P.database, tenant = P.tenant})
+apply_expansion(ARGV[4], ARGV[5], 6)
+if is_running() then expire_all(P.expires_ms) end
+return {'started'}
