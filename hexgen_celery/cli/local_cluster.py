@@ -102,7 +102,7 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
-def local_cluster(config: Path, ready_seconds: float) -> Iterator[ClusterState]:
+def local_cluster(config: Path | None, ready_seconds: float) -> Iterator[ClusterState]:
     """Run the cluster of `config` for the length of a `with` block.
 
     Raises:
