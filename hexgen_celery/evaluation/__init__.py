@@ -1,0 +1,1 @@
+"""Published question sets, published predictions, and how right answers are."""
