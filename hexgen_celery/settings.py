@@ -205,6 +205,7 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     pools: tuple[PoolSettings, ...] = ()
     stages_module: str = "stages"
+    workflow_modules: tuple[str, ...] = ()
 
     @field_validator("pools")
     @classmethod

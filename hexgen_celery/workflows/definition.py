@@ -143,7 +143,8 @@ class NodeState:
 
     For an LLM node: text, input_tokens, output_tokens, cached_tokens, finish_reason,
     first_token_seconds, seconds. For an execution: status (ok, error, rejected, timeout,
-    too_large), columns, row_count, truncated, digest, ordered_digest, seconds, error.
+    too_large), columns, row_count, truncated, empty, preview (the first rows, cut), digest,
+    ordered_digest, seconds, error.
     For a failed node `error` has `code`, `message`, `hint`.
     """
 

@@ -1,8 +1,15 @@
-"""The workflows a deployment knows, built once per process."""
+"""The workflows a deployment knows, built once per process.
+
+Stages and further workflows are named in the settings and imported here by name, so that the
+package does not depend on what is written for it.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings
@@ -16,7 +23,18 @@ from hexgen_celery.workflows.text_to_sql import TextToSql
 from hexgen_celery.workflows.tokens import RatioCounter, TokenCounter
 from hexgen_celery.workflows.trace import Trace
 
-BUILDER = "build_stages"
+STAGES_BUILDER = "build_stages"
+WORKFLOWS_BUILDER = "build_workflows"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a workflow can be built with."""
+
+    settings: Settings
+    schemas: SchemaSource
+    writer: RequestWriter
+    lengths: OutputLengths
 
 
 def load_definitions(
@@ -32,42 +50,62 @@ def load_definitions(
     them a fixed ratio and a table are used.
 
     Raises:
-        InvalidSettings: `stages_module` cannot be imported or builds no stages.
+        InvalidSettings: a module that the settings name cannot be imported or builds nothing, or
+            two workflows have one name.
     """
     lengths = lengths or TabledLengths()
-    writer = RequestWriter(counter or RatioCounter(), lengths)
-    stages = load_stages(settings.stages_module)
-    definitions: tuple[Definition, ...] = (
-        TextToSql(stages, schemas, settings.pipeline, writer),
-        Trace(lengths),
-        Chat(writer, settings.pipeline),
-    )
-    return {definition.name: definition for definition in definitions}
+    tools = Tools(settings, schemas, RequestWriter(counter or RatioCounter(), lengths), lengths)
+    definitions: dict[str, Definition] = {}
+    for definition in (*_shipped(tools), *_further(tools)):
+        if definition.name in definitions:
+            raise InvalidSettings(
+                f"two workflows are called {definition.name!r}",
+                field="workflow_modules",
+                hint="give the one in your module another name",
+            )
+        definitions[definition.name] = definition
+    return definitions
 
 
 def load_stages(module_name: str) -> Stages:
     """The stages that the module `module_name` builds.
 
-    They are named in the settings and not imported here, so that the package does not depend on
-    the stages written for it.
-
     Raises:
         InvalidSettings: the module cannot be imported or has no `build_stages`.
     """
+    stages: Stages = _builder(module_name, STAGES_BUILDER, "stages_module")()
+    return stages
+
+
+def _shipped(tools: Tools) -> Iterable[Definition]:
+    stages = load_stages(tools.settings.stages_module)
+    pipeline = tools.settings.pipeline
+    return (
+        TextToSql(stages, tools.schemas, pipeline, tools.writer),
+        Trace(tools.lengths),
+        Chat(tools.writer, pipeline),
+    )
+
+
+def _further(tools: Tools) -> Iterable[Definition]:
+    for name in tools.settings.workflow_modules:
+        yield from _builder(name, WORKFLOWS_BUILDER, "workflow_modules")(tools)
+
+
+def _builder(module_name: str, function: str, field: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise InvalidSettings(
-            f"stages_module {module_name!r} cannot be imported: {error}",
-            field="stages_module",
-            hint="name an importable module; the shipped one is 'stages'",
+            f"{field}: {module_name!r} cannot be imported: {error}",
+            field=field,
+            hint="name a module that can be imported; the shipped stages are in 'stages'",
         ) from error
-    builder = getattr(module, BUILDER, None)
-    if not callable(builder):
+    builder: Callable[..., Any] | None = getattr(module, function, None)
+    if builder is None:
         raise InvalidSettings(
-            f"stages_module {module_name!r} has no function {BUILDER}",
-            field="stages_module",
-            hint=f"define {BUILDER}() in it, returning the four stages",
+            f"{field}: {module_name!r} has no function {function}",
+            field=field,
+            hint=f"define {function} in it; docs/workflows.md shows how",
         )
-    stages: Stages = builder()
-    return stages
+    return builder

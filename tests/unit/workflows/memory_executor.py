@@ -71,7 +71,11 @@ class MemoryExecutor:
         expansion = self.definition.advance(self.view(), done)
         assert self.definition.advance(self.view(), done) == expansion, "advance is not pure"
         assert self.definition.advance(lagging, done) == expansion, "a lagging view decides else"
-        return self._apply(expansion)
+        outcome = self._apply(expansion)
+        if outcome is None:
+            again = self.definition.advance(self.view(), done)
+            assert again == Expansion(), "the same completion, told twice, does something again"
+        return outcome
 
     def best_effort(self) -> Answer | None:
         """The answer if the deadline came now."""

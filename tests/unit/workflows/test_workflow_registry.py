@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from hexgen_celery.errors import InvalidSettings, UnknownDatabase
 from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.definition import Answer
 from hexgen_celery.workflows.output_lengths import EXPECTED_TOKENS, TabledLengths
 from hexgen_celery.workflows.prompt_parts import capped, defused, fenced, part_hash
 from hexgen_celery.workflows.registered_schemas import RegisteredSchemas
 from hexgen_celery.workflows.registry import load_definitions, load_stages
 from hexgen_celery.workflows.schema_text import delimited_schema
 from hexgen_celery.workflows.tokens import RatioCounter
-from tests.unit.workflows.memory_executor import submission_of
+from tests.unit.workflows.memory_executor import Finished, MemoryExecutor, submission_of
 from tests.unit.workflows.shop import OneSchema
 
 
@@ -119,3 +121,29 @@ def test_every_step_of_ours_has_an_expected_length() -> None:
     ours = {"link", "candidate", "revise", "unit_tests", "choose", "chat"}
     assert ours <= set(EXPECTED_TOKENS)
     assert TabledLengths().expected("", "never heard of", "") > 0
+
+
+def documented_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    module = ModuleType("documented_workflow")
+    exec(compile(code, "docs/workflows.md", "exec"), module.__dict__)
+    monkeypatch.setitem(sys.modules, "documented_workflow", module)
+
+
+def test_the_documented_workflow_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    documented_module(monkeypatch)
+    settings = Settings(workflow_modules=("documented_workflow",))
+    definition = load_definitions(settings, OneSchema())["translation"]
+    answers = {"translate": "Good day", "check": "yes"}
+    submission = submission_of("translation", "Guten Tag")
+    run = MemoryExecutor(definition, submission, lambda node: Finished({"text": answers[node.id]}))
+    assert run.run() == Answer(detail={"text": "Good day", "check": "yes"})
+    assert run.best_effort() == Answer(detail={"text": "Good day"})
+
+
+def test_two_workflows_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    documented_module(monkeypatch)
+    twice = Settings(workflow_modules=("documented_workflow", "documented_workflow"))
+    with pytest.raises(InvalidSettings, match="two workflows are called 'translation'"):
+        load_definitions(twice, OneSchema())
