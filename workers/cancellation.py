@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import redis
 import structlog
 
-from hexgen_celery.coordination.references import RequestRef
 from hexgen_celery.llm import CancelToken
+from hexgen_celery.references import RequestRef
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,9 @@ class InFlight:
         self._lock = threading.Lock()
         self._running: set[Running] = set()
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many deliveries are being worked on."""
         return len(self._running)
 
     @contextmanager

@@ -9,7 +9,7 @@ from typing import Protocol
 import redis
 import structlog
 
-from hexgen_celery.coordination.references import RequestRef
+from hexgen_celery.references import RequestRef
 from workers.cancellation import InFlight
 
 log = structlog.get_logger(__name__)

@@ -1,94 +1,98 @@
-"""LLM worker: an ordinary Celery worker that feeds one LLM instance from its pool's queue."""
+"""LLM worker: feeds one LLM server from its pool's queue. `python -m workers.llm --instance NAME`.
+
+An ordinary Celery worker: one process, `pool.concurrency` threads, nothing prefetched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+import argparse
+import sys
+from collections.abc import Sequence
 
-import redis
-import structlog
-
-from hexgen_celery.coordination.references import ClaimedRequest, RequestRef
-from hexgen_celery.llm import CancelToken, ChatRequest, Completion
-from hexgen_celery.workflows.definition import Json, LlmCall
+from hexgen_celery.deployment import Deployment, connect_deployment
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+from hexgen_celery.llm import LlmClient
+from hexgen_celery.names import LLM_TASKS
+from hexgen_celery.parts import PartStore
+from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from workers.celery_process import node_name, run_process
+from workers.instances import Announcer
+from workers.llm_requests import LlmExecutor
 from workers.prompts import PromptAssembler
-from workers.requests import Done
-
-log = structlog.get_logger(__name__)
-
-
-class Completions(Protocol):
-    """The LLM client."""
-
-    def complete(
-        self,
-        request: ChatRequest,
-        *,
-        on_first_token: Callable[[], None] | None = None,
-        cancel: CancelToken | None = None,
-    ) -> Completion:
-        """Ask for one completion and wait for it."""
-        ...
+from workers.requests import Place
+from workers.stage_worker import StageWorker
 
 
-class LlmExecutor:
-    """Runs LLM requests on one instance."""
+def worker_name(instance: str) -> str:
+    """The name of the worker that feeds `instance`."""
+    return f"llm-{instance}"
 
-    def __init__(
-        self,
-        completions: Completions,
-        prompts: PromptAssembler,
-        report_first_token: Callable[[RequestRef], object],
-        model: str,
-    ) -> None:
-        self._completions = completions
-        self._prompts = prompts
-        self._report_first_token = report_first_token
-        self._model = model
 
-    def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
-        """Stream one completion; see `RequestExecutor`."""
-        call = request.spec.call
-        assert isinstance(call, LlmCall), f"{request.spec.id} is not an LLM request"
-        ref = request.ref
-        completion = self._completions.complete(
-            self._chat_request(request, call),
-            on_first_token=lambda: self._first_token(ref),
-            cancel=cancel,
+def serve(settings: Settings, instance_name: str) -> int:
+    """Run the LLM worker of a declared instance until it is told to stop."""
+    pool, instance = settings.instance(instance_name)
+    url = _url(instance)
+    name = worker_name(instance_name)
+    deployment = connect_deployment(settings, "llm", node_name(name))
+    client = LlmClient(url, settings.llm)
+    record = _record(pool, instance_name, url, deployment.worker)
+    directory = InstanceDirectory(deployment.redis, deployment.keys)
+    announcer = Announcer(directory, record, client, settings.workers.heartbeat_seconds)
+    worker = StageWorker(
+        deployment,
+        _executor(deployment, client, pool.model),
+        Place(deployment.worker, instance_name, pool.queue),
+        on_stopping=announcer.withdraw,
+    )
+    try:
+        return worker.run(
+            name,
+            tasks=LLM_TASKS,
+            queue=pool.queue,
+            concurrency=pool.concurrency,
+            services=(announcer,),
         )
-        return Done(_result(completion))
-
-    def _first_token(self, ref: RequestRef) -> None:
-        """Only bookkeeping (the prefill is no longer outstanding): never worth the request."""
-        try:
-            self._report_first_token(ref)
-        except redis.RedisError as error:
-            log.warning("first token not reported", request=str(ref), error=str(error))
-
-    def _chat_request(self, request: ClaimedRequest, call: LlmCall) -> ChatRequest:
-        return ChatRequest(
-            model=self._model,
-            messages=self._prompts.messages(call),
-            max_tokens=call.max_tokens,
-            temperature=call.temperature,
-            seed=call.seed,
-            stop=call.stop,
-            response_format=call.response_format,
-            metadata=call.metadata,
-            priority=request.submission.deadline,
-            forced_output_tokens=call.forced_output_tokens,
-        )
+    finally:
+        client.close()
+        deployment.close()
 
 
-def _result(completion: Completion) -> Json:
-    """The result of an LLM node, as `NodeState.result` describes it."""
-    return {
-        "text": completion.text,
-        "input_tokens": completion.input_tokens,
-        "output_tokens": completion.output_tokens,
-        "cached_tokens": completion.cached_tokens,
-        "finish_reason": completion.finish_reason,
-        "first_token_seconds": round(completion.first_token_seconds, 6),
-        "seconds": round(completion.seconds, 6),
-        "http_attempts": completion.attempts,
-    }
+def _url(instance: InstanceSettings) -> str:
+    if instance.url:
+        return instance.url
+    raise InvalidSettings(
+        f"instance {instance.name!r} has no url",
+        field="pools.instances.url",
+        hint="give the server's URL, or let `hexgen up` start the emulated one",
+    )
+
+
+def _record(pool: PoolSettings, name: str, url: str, worker: str) -> InstanceRecord:
+    return InstanceRecord(
+        name=name,
+        queue=pool.queue,
+        gpu=pool.gpu,
+        model=pool.model,
+        profile=pool.profile,
+        url=url,
+        worker=worker,
+        concurrency=pool.concurrency,
+    )
+
+
+def _executor(deployment: Deployment, client: LlmClient, model: str) -> LlmExecutor:
+    parts = PartStore(deployment.redis, deployment.keys)
+    return LlmExecutor(client, PromptAssembler(parts), deployment.coordinator.first_token, model)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the LLM worker that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m workers.llm", description=__doc__)
+    parser.add_argument("--instance", required=True, help="a declared instance's name")
+    instance = parser.parse_args(arguments).instance
+    return run_process(worker_name(instance), lambda settings: serve(settings, instance))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

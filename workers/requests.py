@@ -10,15 +10,19 @@ import redis
 import structlog
 import tenacity
 
-from hexgen_celery.coordination.references import ClaimedRequest, RequestRef
 from hexgen_celery.errors import HexgenError, ModelUnavailable, RequestCancelled
 from hexgen_celery.llm import CancelToken
+from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json
 from workers.cancellation import SHUTDOWN, InFlight, Running
 
 log = structlog.get_logger(__name__)
 
 RESULT = TypeVar("RESULT")
+
+
+class AttemptFailed(Exception):
+    """An attempt at a request failed, which the coordinator already knows: Celery's event only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,11 @@ class RequestRunner:
         )
 
     def run(self, workflow_id: str, node_id: str, attempt: int, queue: str = "") -> str:
-        """Work on one delivery; returns what became of it in one word, for logs and events."""
+        """Work on one delivery; returns what became of it in one word, for logs and events.
+
+        Raises:
+            AttemptFailed: the attempt failed; this is recorded, and what follows is under way.
+        """
         ref = RequestRef(workflow_id, node_id, attempt)
         with (
             structlog.contextvars.bound_contextvars(workflow=workflow_id, request=node_id),
@@ -131,10 +139,12 @@ class RequestRunner:
         except redis.RedisError:
             raise
         except HexgenError as error:
-            return self._failed(running, error, retryable=isinstance(error, ModelUnavailable))
+            self._failed(running, error, retryable=isinstance(error, ModelUnavailable))
+            raise AttemptFailed(str(error)) from None
         except Exception as error:
             log.exception("request failed unexpectedly")
-            return self._failed(running, _unexpected(error), retryable=True)
+            self._failed(running, _unexpected(error), retryable=True)
+            raise AttemptFailed(repr(error)) from None
         self._patiently(self._transitions.complete, running.ref, done.result, done.bulk)
         return "done"
 
@@ -144,12 +154,11 @@ class RequestRunner:
         self._failed(running, error, retryable=True)
         return "handed back"
 
-    def _failed(self, running: Running, error: HexgenError, *, retryable: bool) -> str:
+    def _failed(self, running: Running, error: HexgenError, *, retryable: bool) -> None:
         log.warning("request failed", error=str(error), code=error.code, retryable=retryable)
         self._patiently(
             lambda: self._transitions.fail(running.ref, dict(error.to_json()), retryable=retryable)
         )
-        return "failed"
 
     def _patiently(self, call: Callable[..., RESULT], *arguments: Any) -> RESULT:
         return self._retrying.copy()(call, *arguments)

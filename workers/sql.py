@@ -1,135 +1,66 @@
-"""SQL worker: an ordinary Celery worker that runs statements in sandbox programs."""
+"""SQL worker: runs statements in sandbox programs. `python -m workers.sql --name N`."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from typing import Protocol
+import argparse
+import sys
+from collections.abc import Sequence
 
-import structlog
+from hexgen_celery.deployment import connect_deployment
+from hexgen_celery.names import SQL_QUEUE, SQL_TASKS
+from hexgen_celery.settings import Settings
+from hexgen_celery.sql.databases import DatabaseRegistry
+from hexgen_celery.sql.execution import DatabaseFile
+from workers.celery_process import node_name, run_process
+from workers.requests import Place
+from workers.sandbox_pool import SandboxPolicy, SandboxPool
+from workers.sql_requests import ExecuteOperation, SqlExecutor
+from workers.stage_worker import StageWorker
 
-from hexgen_celery.coordination.references import ClaimedRequest
-from hexgen_celery.errors import HexgenError, RequestCancelled
-from hexgen_celery.llm import CancelToken
-from hexgen_celery.settings import SqlSettings
-from hexgen_celery.sql.execution import (
-    DatabaseFile,
-    ExecuteRequest,
-    ExecuteResult,
-    StatementLimits,
-)
-from hexgen_celery.sql.metrics import ordered_digest, result_digest
-from hexgen_celery.workflows.definition import Json, SqlCall
-from workers.requests import Done
-
-log = structlog.get_logger(__name__)
-
-SECOND_KILL_SECONDS = 0.2
-
-Operation = Callable[[ClaimedRequest, SqlCall, CancelToken], Done]
+MEBIBYTE = 1024 * 1024
 
 
-class UnknownOperation(HexgenError):
-    """Raised when a node asks for an operation that this sql worker does not have."""
+class RegisteredFiles:
+    """Files of registered databases, refreshed when they change."""
 
-    code = "unknown_operation"
-
-
-class Sandbox(Protocol):
-    """A pool of sandbox programs."""
-
-    def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        """Run one statement; failing SQL is a result."""
-        ...
-
-    def cancel(self, token: str) -> bool:
-        """Kill the execution named `token`; False when there is none."""
-        ...
-
-
-class DatabaseFiles(Protocol):
-    """Where registered databases are."""
+    def __init__(self, registry: DatabaseRegistry) -> None:
+        self._registry = registry
 
     def file(self, name: str) -> DatabaseFile:
-        """How to open `name`; raises `UnknownDatabase`."""
-        ...
+        """How to open `name` now; raises `UnknownDatabase` or `InvalidDatabase`."""
+        return self._registry.current(name).file
 
 
-class SqlExecutor:
-    """Runs database operations by name."""
-
-    def __init__(self, operations: Mapping[str, Operation]) -> None:
-        self._operations = dict(operations)
-
-    def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
-        """Run the node's operation; see `RequestExecutor`."""
-        call = request.spec.call
-        assert isinstance(call, SqlCall), f"{request.spec.id} is not an SQL request"
-        operation = self._operations.get(call.op)
-        if operation is None:
-            known = ", ".join(sorted(self._operations))
-            raise UnknownOperation(f"unknown operation {call.op!r}", hint=f"known: {known}")
-        return operation(request, call, cancel)
-
-
-class ExecuteOperation:
-    """`execute`: run the statement as the model wrote it, within the limits."""
-
-    def __init__(self, sandbox: Sandbox, databases: DatabaseFiles, settings: SqlSettings) -> None:
-        self._sandbox = sandbox
-        self._databases = databases
-        self._settings = settings
-
-    def __call__(self, request: ClaimedRequest, call: SqlCall, cancel: CancelToken) -> Done:
-        ref = request.ref
-        token = f"{ref.workflow_id}/{ref.node_id}/{ref.attempt}"
-        statement = ExecuteRequest(
-            database=self._databases.file(call.database),
-            sql=call.sql,
-            limits=self._limits(call),
-            token=token,
-        )
-        unsubscribe = cancel.subscribe(lambda: self._kill(token))
-        try:
-            result = self._run(statement, cancel)
-        finally:
-            unsubscribe()
-        return Done(_summary(result), {"columns": list(result.columns), "rows": list(result.rows)})
-
-    def _run(self, statement: ExecuteRequest, cancel: CancelToken) -> ExecuteResult:
-        if cancel.is_set:
-            raise RequestCancelled(f"{statement.token} was cancelled ({cancel.reason})")
-        result = self._sandbox.execute(statement)
-        if result.status == "cancelled":
-            raise RequestCancelled(f"{statement.token} was cancelled ({cancel.reason})")
-        return result
-
-    def _limits(self, call: SqlCall) -> StatementLimits:
-        settings = self._settings
-        own = call.time_limit_seconds or settings.time_limit_seconds
-        return StatementLimits(
-            seconds=min(own, settings.time_limit_seconds),
-            rows=settings.max_rows,
-            result_bytes=settings.max_result_bytes,
-        )
-
-    def _kill(self, token: str) -> None:
-        """Kill the statement, also when the cancel came just before it reached the pool."""
-        if not self._sandbox.cancel(token):
-            again = threading.Timer(SECOND_KILL_SECONDS, self._sandbox.cancel, (token,))
-            again.daemon = True
-            again.start()
+def serve(settings: Settings, name: str) -> int:
+    """Run an sql worker until it is told to stop."""
+    deployment = connect_deployment(settings, "sql", node_name(name))
+    policy = SandboxPolicy(memory_bytes=settings.sql.memory_mib * MEBIBYTE)
+    try:
+        with SandboxPool(settings.sql.processes, policy) as sandbox:
+            files = RegisteredFiles(deployment.databases)
+            execute = ExecuteOperation(sandbox, files, settings.sql)
+            worker = StageWorker(
+                deployment,
+                SqlExecutor({"execute": execute}),
+                Place(deployment.worker, queue=SQL_QUEUE),
+            )
+            return worker.run(
+                name,
+                tasks=SQL_TASKS,
+                queue=SQL_QUEUE,
+                concurrency=settings.workers.sql_concurrency,
+            )
+    finally:
+        deployment.close()
 
 
-def _summary(result: ExecuteResult) -> Json:
-    """The result of an execution, as `NodeState.result` describes it."""
-    return {
-        "status": result.status,
-        "columns": list(result.columns),
-        "row_count": result.row_count,
-        "truncated": result.truncated,
-        "digest": result_digest(result.rows) if result.ok else "",
-        "ordered_digest": ordered_digest(result.rows) if result.ok else "",
-        "seconds": round(result.seconds, 6),
-        "error": result.error,
-    }
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the sql worker that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m workers.sql", description=__doc__)
+    parser.add_argument("--name", default="sql", help="unique on this host")
+    name = parser.parse_args(arguments).name
+    return run_process(name, lambda settings: serve(settings, name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

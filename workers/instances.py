@@ -1,0 +1,82 @@
+"""An LLM worker's announcement of its instance, and of whether the server behind it answers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Protocol
+
+import redis
+import structlog
+
+from hexgen_celery.errors import HexgenError
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+
+log = structlog.get_logger(__name__)
+
+
+class Server(Protocol):
+    """The LLM server behind the instance."""
+
+    def check(self, model: str) -> None:
+        """Raise `HexgenError` when the server is away or does not serve `model`."""
+        ...
+
+
+class Announcer:
+    """Announces the instance every `interval_seconds`, ready as long as its server answers."""
+
+    def __init__(
+        self,
+        directory: InstanceDirectory,
+        record: InstanceRecord,
+        server: Server,
+        interval_seconds: float,
+    ) -> None:
+        self._directory = directory
+        self._record = record
+        self._server = server
+        self._interval = interval_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
+
+    def start(self) -> None:
+        """Announce now and from now on."""
+        self._announce()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Withdraw the instance; returns when the thread has ended."""
+        self.withdraw()
+        self._thread.join()
+
+    def withdraw(self) -> None:
+        """Send no more requests here. May be called more than once."""
+        self._stop.set()
+        try:
+            self._directory.withdraw(self._record.name)
+        except redis.RedisError as error:
+            log.warning("instance not withdrawn", error=str(error))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._announce()
+
+    def _announce(self) -> None:
+        ready = self._answers()
+        if ready != self._record.ready:
+            log.warning("server is back" if ready else "server does not answer")
+        self._record = replace(self._record, ready=ready)
+        try:
+            if not self._stop.is_set():
+                self._directory.announce(self._record)
+        except redis.RedisError as error:
+            log.warning("instance not announced", error=str(error))
+
+    def _answers(self) -> bool:
+        try:
+            self._server.check(self._record.model)
+        except HexgenError as error:
+            log.debug("server check failed", error=str(error))
+            return False
+        return True

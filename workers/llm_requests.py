@@ -1,0 +1,94 @@
+"""Running LLM requests: one completion from one instance per request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import redis
+import structlog
+
+from hexgen_celery.llm import CancelToken, ChatRequest, Completion
+from hexgen_celery.references import ClaimedRequest, RequestRef
+from hexgen_celery.workflows.definition import Json, LlmCall
+from workers.prompts import PromptAssembler
+from workers.requests import Done
+
+log = structlog.get_logger(__name__)
+
+
+class Completions(Protocol):
+    """The LLM client."""
+
+    def complete(
+        self,
+        request: ChatRequest,
+        *,
+        on_first_token: Callable[[], None] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Completion:
+        """Ask for one completion and wait for it."""
+        ...
+
+
+class LlmExecutor:
+    """Runs LLM requests on one instance."""
+
+    def __init__(
+        self,
+        completions: Completions,
+        prompts: PromptAssembler,
+        report_first_token: Callable[[RequestRef], object],
+        model: str,
+    ) -> None:
+        self._completions = completions
+        self._prompts = prompts
+        self._report_first_token = report_first_token
+        self._model = model
+
+    def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
+        """Stream one completion; see `RequestExecutor`."""
+        call = request.spec.call
+        assert isinstance(call, LlmCall), f"{request.spec.id} is not an LLM request"
+        ref = request.ref
+        completion = self._completions.complete(
+            self._chat_request(request, call),
+            on_first_token=lambda: self._first_token(ref),
+            cancel=cancel,
+        )
+        return Done(_result(completion))
+
+    def _first_token(self, ref: RequestRef) -> None:
+        """Only bookkeeping (the prefill is no longer outstanding): never worth the request."""
+        try:
+            self._report_first_token(ref)
+        except redis.RedisError as error:
+            log.warning("first token not reported", request=str(ref), error=str(error))
+
+    def _chat_request(self, request: ClaimedRequest, call: LlmCall) -> ChatRequest:
+        return ChatRequest(
+            model=self._model,
+            messages=self._prompts.messages(call),
+            max_tokens=call.max_tokens,
+            temperature=call.temperature,
+            seed=call.seed,
+            stop=call.stop,
+            response_format=call.response_format,
+            metadata=call.metadata,
+            priority=request.submission.deadline,
+            forced_output_tokens=call.forced_output_tokens,
+        )
+
+
+def _result(completion: Completion) -> Json:
+    """The result of an LLM node, as `NodeState.result` describes it."""
+    return {
+        "text": completion.text,
+        "input_tokens": completion.input_tokens,
+        "output_tokens": completion.output_tokens,
+        "cached_tokens": completion.cached_tokens,
+        "finish_reason": completion.finish_reason,
+        "first_token_seconds": round(completion.first_token_seconds, 6),
+        "seconds": round(completion.seconds, 6),
+        "http_attempts": completion.attempts,
+    }

@@ -1,0 +1,97 @@
+"""`hexgen.ask`: the task through which every question enters, whatever client sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import redis
+import structlog
+from celery import Celery
+from celery.exceptions import Ignore, Reject
+from hexgen_celery.submission import KnownDatabases, validate
+
+from hexgen_celery.errors import InvalidSubmission, QuestionFailed
+from hexgen_celery.names import ASK
+from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.definition import Json, Submission, WorkflowStatus
+
+log = structlog.get_logger(__name__)
+
+POSITIONAL = ("question", "database", "slo_seconds", "tenant", "evidence", "submitted_at")
+RECEPTION = "submission"
+
+
+class Starter(Protocol):
+    """The part of the coordinator that questions need."""
+
+    def start(self, submission: Submission) -> None:
+        """Begin the workflow; starting it twice changes nothing. Raises `InvalidSubmission`."""
+        ...
+
+
+class Reception:
+    """Turns the arguments of `hexgen.ask` into a running workflow.
+
+    The clock starts at `submitted_at` where the client sends it, else at receipt: Celery's messages
+    carry no time of their own.
+    """
+
+    def __init__(self, settings: Settings, databases: KnownDatabases, starter: Starter) -> None:
+        self._settings = settings
+        self._databases = databases
+        self._starter = starter
+
+    def receive(self, workflow_id: str, arguments: Sequence[Any], keywords: Json) -> None:
+        """Validate and start; a question that was received before goes on where it is.
+
+        Raises:
+            QuestionFailed: the submission is invalid; the argument names the field and the fix.
+        """
+        try:
+            payload = _payload(arguments, keywords)
+            submission = validate(payload, self._settings, self._databases, workflow_id=workflow_id)
+            self._starter.start(submission)
+        except InvalidSubmission as error:
+            log.info("question refused", workflow=workflow_id, error=str(error), field=error.field)
+            raise QuestionFailed(_refusal(workflow_id, error)) from None
+        log.info("question received", workflow=workflow_id, definition=submission.workflow)
+
+
+def register_ask(app: Celery, reception: Reception) -> None:
+    """Make `app` accept questions."""
+
+    def ask(task: Any, *arguments: Any, **keywords: Any) -> None:
+        try:
+            reception.receive(task.request.id, arguments, keywords)
+        except redis.RedisError as error:
+            raise Reject(str(error), requeue=True) from error
+        raise Ignore
+
+    app.task(ask, name=ASK, bind=True, typing=False, throws=(QuestionFailed,))
+
+
+def _payload(arguments: Sequence[Any], keywords: Json) -> Json:
+    if len(arguments) > len(POSITIONAL):
+        raise InvalidSubmission(
+            f"{ASK} takes at most {len(POSITIONAL)} positional arguments, got {len(arguments)}",
+            hint=f"they are: {', '.join(POSITIONAL)}",
+        )
+    positional = dict(zip(POSITIONAL, arguments, strict=False))
+    for name in positional:
+        if name in keywords:
+            raise InvalidSubmission(
+                f"{name} is given twice", field=name, hint="give it by position or by name"
+            )
+    return {**positional, **keywords}
+
+
+def _refusal(workflow_id: str, error: InvalidSubmission) -> Json:
+    return {
+        **error.to_json(),
+        "workflow_id": workflow_id,
+        "status": str(WorkflowStatus.FAILED),
+        "stage": RECEPTION,
+        "cause": str(error),
+        "last_sql": "",
+    }

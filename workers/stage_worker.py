@@ -1,0 +1,79 @@
+"""A Celery worker that runs stage requests: LLM and sql workers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hexgen_celery.deployment import Deployment
+from workers.cancellation import CancelListener, InFlight
+from workers.celery_process import Service, ShutdownGrace, run_worker
+from workers.leases import LeaseKeeper
+from workers.requests import Place, RequestExecutor, RequestRunner
+from workers.revocation import leave_revoke_to_control_workers
+from workers.stage_tasks import register_stages
+
+
+def _nothing() -> None:
+    """Nobody needs to know that the worker is stopping."""
+
+
+class StageWorker:
+    """Runs the requests of one queue with `executor`.
+
+    Leases are renewed by one thread and cancels heard by another, whatever the number of requests.
+    `on_stopping` is called when the worker is asked to stop, before it has.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        executor: RequestExecutor,
+        place: Place,
+        *,
+        on_stopping: Callable[[], None] = _nothing,
+    ) -> None:
+        self._deployment = deployment
+        self._in_flight = InFlight()
+        self._on_stopping = on_stopping
+        self._runner = RequestRunner(
+            deployment.coordinator,
+            executor,
+            self._in_flight,
+            place,
+            patience_seconds=deployment.settings.coordinator.lease_seconds,
+        )
+
+    def run(
+        self,
+        name: str,
+        *,
+        tasks: Sequence[str],
+        queue: str,
+        concurrency: int,
+        services: Sequence[Service] = (),
+    ) -> int:
+        """Consume `queue` until told to stop; returns the exit status."""
+        register_stages(self._deployment.app, tasks, self._runner)
+        leave_revoke_to_control_workers()
+        return run_worker(
+            self._deployment.app,
+            name,
+            queues=(queue,),
+            concurrency=concurrency,
+            services=(*self._own_services(), *services),
+        )
+
+    def _own_services(self) -> tuple[Service, ...]:
+        deployment, settings = self._deployment, self._deployment.settings
+        return (
+            CancelListener(deployment.redis, deployment.keys.cancels, self._in_flight),
+            LeaseKeeper(
+                deployment.coordinator,
+                deployment.worker,
+                self._in_flight,
+                settings.coordinator.lease_seconds,
+            ),
+            ShutdownGrace(
+                self._in_flight, settings.workers.shutdown_grace_seconds, self._on_stopping
+            ),
+        )
