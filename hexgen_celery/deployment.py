@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import redis
 from celery import Celery
@@ -59,6 +58,6 @@ def connect_deployment(settings: Settings, role: Role, worker: str = "") -> Depl
         settings,
         load_definitions(settings, RegisteredSchemas(databases, RatioCounter())),
         CeleryPublisher(app, router, worker),
-        backlog=lambda queue: cast(int, client.llen(queue)),
+        backlog=client.llen,
     )
     return Deployment(settings, keys, client, app, databases, coordinator, worker)

@@ -9,11 +9,11 @@ import redis
 import structlog
 from celery import Celery
 from celery.exceptions import Ignore, Reject
-from hexgen_celery.submission import KnownDatabases, validate
 
 from hexgen_celery.errors import InvalidSubmission, QuestionFailed
 from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
+from hexgen_celery.submission import KnownDatabases, validate
 from hexgen_celery.workflows.definition import Json, Submission, WorkflowStatus
 
 log = structlog.get_logger(__name__)

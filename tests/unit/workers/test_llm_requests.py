@@ -64,7 +64,8 @@ class _Client:
 
 
 def test_the_call_becomes_a_chat_request_and_its_completion_the_result() -> None:
-    client, tokens, cancel = _Client(), [], CancelToken()
+    client, cancel = _Client(), CancelToken()
+    tokens: list[RequestRef] = []
     executor = LlmExecutor(client, PromptAssembler(_Parts()), tokens.append, "the-model")
     done = executor.execute(REQUEST, cancel)
     assert client.requests == [
