@@ -34,7 +34,7 @@ from hexgen_celery.observation import QuestionStatus, QueueStatus, question_stat
 from hexgen_celery.redis_client import connect
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
-from hexgen_celery.submission import validate
+from hexgen_celery.submission import TEXT_TO_SQL, validate
 from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json
 
@@ -73,6 +73,7 @@ class Question:
     tenant: str | None = None
     submitted_at: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    workflow: str = TEXT_TO_SQL
 
     def payload(self, default_slo_seconds: float, now: float) -> Json:
         """The arguments of `hexgen.ask`."""
@@ -84,6 +85,7 @@ class Question:
             "tenant": self.tenant,
             "submitted_at": now if self.submitted_at is None else self.submitted_at,
             "options": dict(self.options),
+            "workflow": self.workflow,
         }
 
 
@@ -242,12 +244,12 @@ class Client:
 
     def redis_time(self) -> float:
         """The broker's clock, in Unix seconds."""
-        seconds, microseconds = cast("tuple[int, int]", self._redis.time())
+        seconds, microseconds = self._redis.time()
         return seconds + microseconds / 1_000_000
 
     def redis_version(self) -> str:
         """The broker's version."""
-        return str(cast("dict[str, Any]", self._redis.info("server"))["redis_version"])
+        return str(self._redis.info("server")["redis_version"])
 
     def close(self) -> None:
         """Close every connection."""
@@ -275,7 +277,7 @@ class Client:
         return any(workflow_id in message for message in messages)
 
     def _unaccepted(self) -> int:
-        return cast("int", self._redis.llen(ASK_QUEUE))
+        return int(self._redis.llen(ASK_QUEUE))
 
 
 def _settings(given: Settings | str | None) -> Settings:

@@ -18,7 +18,7 @@ from hexgen_celery.answers import Answer, Outcome
 from hexgen_celery.api import Client, Pending, Question
 from hexgen_celery.cli.cluster_file import emulated_cluster
 from hexgen_celery.cli.context import CliContext, pass_cli
-from hexgen_celery.cli.local_cluster import local_cluster
+from hexgen_celery.cli.local_cluster import fresh_home, local_cluster
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.cluster import EMBEDDED, read_cluster
 from hexgen_celery.errors import HexgenError, InvalidSettings
@@ -125,7 +125,7 @@ def bird_command(
         predictions = read_predictions(replay)
         questions = predictions.covered(chosen.questions)
         run = BirdRun(chosen, _some(questions, replay), slo, shape)
-        home = cli.settings.up.directory / "bird"
+        home = fresh_home(cli.settings.up.directory / "bird")
         answers = home / "replay.jsonl"
         write_replay(build_replay(questions, predictions, shape, seed), answers)
         place = _replaying_cluster(home, answers, speed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,23 @@ class LocalCluster:
         complaints = [line for line in text.splitlines() if line.startswith("error: ")]
         last = complaints[-1].removeprefix("error: ") if complaints else "the supervisor ended"
         return f"the cluster did not start: {last.rstrip('.')}"
+
+
+def fresh_home(directory: Path) -> Path:
+    """`directory`, emptied: a place for a cluster that is to know nothing of an earlier one.
+
+    Raises:
+        ClusterNotStarted: one still runs there.
+    """
+    running = read_cluster(directory)
+    if running is not None:
+        raise ClusterNotStarted(
+            f"the cluster of another run is still in {directory} (process {running.pid})",
+            hint="wait for its end, or choose another HEXGEN_UP__DIRECTORY",
+        )
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    return directory
 
 
 @contextlib.contextmanager
