@@ -54,7 +54,8 @@ class InstanceView:
     pool queue, and those running): uncached prefill tokens not yet computed, and output tokens
     still expected. `cached_tokens(prefix)` is the number of leading tokens of that prefix expected
     to hit this instance's prefix cache. `assigned_seconds` is work ever assigned (never reduced),
-    kept for the published dispatch form.
+    kept for the published dispatch form; `running_context_tokens` the prompts of those running,
+    which every decode step attends to (shared beginnings count once per request).
     """
 
     instance: str
@@ -69,6 +70,7 @@ class InstanceView:
     running_output_tokens: float = 0.0
     waiting_exec_seconds: float = 0.0
     kv_used_tokens: int = 0
+    running_context_tokens: int = 0
     assigned_seconds: float = 0.0
     cached_tokens: Callable[[Prefix], int] = field(default=nothing_cached)
 

@@ -52,7 +52,7 @@ class KvPool:
         self.block_tokens = block_tokens
         self.used_blocks = 0
         self.evictable_blocks = 0
-        self._sharing = sharing
+        self.sharing = sharing
         self._root = CacheNode(("", 0), None, 0, 0, 0)
         self._lru: OrderedDict[CacheNode, None] = OrderedDict()
 
@@ -112,14 +112,14 @@ class KvPool:
         """
         private = self.blocks_for(held_tokens) - lease.shared_blocks
         self.used_blocks -= private
-        if self._sharing and private > 0:
+        if self.sharing and private > 0:
             self._keep(CacheNode(("", 0), None, 0, 0, private, cached=private))
         for node in reversed(lease.nodes):
             self._unpin(node)
 
     def _parts(self, prefix: Prefix, input_tokens: int) -> Iterator[PartKey]:
         """The parts that may be shared: at least one prompt token is always computed anew."""
-        room = input_tokens - 1 if self._sharing else 0
+        room = input_tokens - 1 if self.sharing else 0
         for part in prefix:
             tokens = min(part.tokens, room)
             if tokens <= 0:

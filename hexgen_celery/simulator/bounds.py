@@ -1,0 +1,73 @@
+"""What no policy can beat: the critical path alone, and the conservation of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hexgen_celery.core.estimates import PathNode, critical_path
+from hexgen_celery.core.fleet import Fleet
+from hexgen_celery.core.prefix import prefix_tokens
+from hexgen_celery.core.profiles import Profile
+from hexgen_celery.workloads import WorkloadQuestion, WorkloadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Lower bounds of latency over the measured questions (seconds), upper bound of throughput
+    (questions per second)."""
+
+    latency_p50: float
+    latency_p95: float
+    throughput: float
+
+
+def fastest_seconds(line: WorkloadQuestion, fleet: Fleet) -> float:
+    """The question's critical path, each request alone on its fastest instance, prefix cached."""
+    profiles = {instance.profile for instance in fleet.instances}
+    return critical_path(
+        PathNode(
+            node_id=str(request.id),
+            stage=request.stage,
+            step=request.step,
+            after=tuple(str(name) for name in request.after),
+            seconds=min(request_seconds(request, profile) for profile in profiles),
+        )
+        for request in line.requests
+    )
+
+
+def request_seconds(request: WorkloadRequest, profile: Profile) -> float:
+    """One request alone, its whole shared beginning cached: a prefill step, then decode steps."""
+    cached = min(prefix_tokens(request.prefix("")), request.input_tokens - 1)
+    prefill = profile.prefill_seconds(request.input_tokens - cached, cached)
+    steps = request.output_tokens - 1
+    context = request.input_tokens + (steps + 1) / 2
+    decode = steps * profile.decode_step_seconds(1, context)
+    return max(prefill, profile.decode_base) + decode
+
+
+def conserved_throughput(lines: Sequence[WorkloadQuestion], fleet: Fleet) -> float:
+    """Questions per second if every instance worked without pause at its best efficiency.
+
+    Best is: the shared beginnings always cached, and the cost of reading the weights split over as
+    many sequences as fit the KV memory with the workload's mean context.
+    """
+    return sum(1.0 / _mean_work(lines, instance.profile) for instance in fleet.instances)
+
+
+def _mean_work(lines: Sequence[WorkloadQuestion], profile: Profile) -> float:
+    requests = [request for line in lines for request in line.requests]
+    tokens = sum(request.output_tokens for request in requests)
+    context = sum(r.output_tokens * (r.input_tokens + r.output_tokens / 2) for r in requests)
+    batch = max(1.0, min(profile.max_sequences, profile.kv_tokens / (context / tokens)))
+    # The best possible step spreads its base over the batch; prefill steps cost their own time.
+    shared = replace(profile, decode_base=profile.decode_base / batch)
+    return sum(_work(request, shared) for request in requests) / len(lines)
+
+
+def _work(request: WorkloadRequest, profile: Profile) -> float:
+    cached = min(prefix_tokens(request.prefix("")), request.input_tokens - 1)
+    prefill = profile.prefill_seconds(request.input_tokens - cached, cached)
+    steps = request.output_tokens - 1
+    return prefill + steps * profile.decode_step_seconds(1, request.input_tokens + (steps + 1) / 2)
