@@ -215,7 +215,7 @@ class Definition(Protocol):
         ...
 
     def advance(self, view: WorkflowView, node: NodeState) -> Expansion:
-        """`node` has just become DONE or FAILED (for good); say what follows."""
+        """`node` has just become DONE or FAILED (for good), as the view shows; say what follows."""
         ...
 
     def best_effort(self, view: WorkflowView) -> Answer | None:

@@ -16,7 +16,6 @@ from hexgen_celery.workflows.candidate_branches import (
 )
 from hexgen_celery.workflows.definition import (
     Json,
-    NodeState,
     NodeStatus,
     PartRef,
     Submission,
@@ -93,9 +92,9 @@ def initial_memory(options: PipelineOptions, schema: PartRef) -> Json:
     }
 
 
-def read_progress(view: WorkflowView, node: NodeState | None, stages: Stages) -> Progress:
-    """The question's progress; `node` (just finished) counts even where the view lags behind."""
-    nodes = view.nodes if node is None else {**view.nodes, node.spec.id: node}
+def read_progress(view: WorkflowView, stages: Stages) -> Progress:
+    """The question's progress, as its nodes show it."""
+    nodes = view.nodes
     options = PipelineOptions(**_noted(view.memory, OPTIONS_MEMORY))
     linked = _linked(nodes, stages)
     rounds = options.correction_rounds

@@ -92,9 +92,9 @@ class TextToSql:
         first = Planned(link.spec, {**link.parts, text.hash: text.text})
         return expansion_of([first], initial_memory(options, schema))
 
-    def advance(self, view: WorkflowView, node: NodeState) -> Expansion:
+    def advance(self, view: WorkflowView, node: NodeState) -> Expansion:  # noqa: ARG002
         """What follows from the nodes as they are now."""
-        progress = read_progress(view, node, self._stages)
+        progress = read_progress(view, self._stages)
         if progress.linked is None:
             return Expansion()
         steps = [self._step(progress, progress.linked, branch) for branch in progress.branches]
@@ -105,7 +105,7 @@ class TextToSql:
 
     def best_effort(self, view: WorkflowView) -> Answer | None:
         """The largest group of equal results so far, those with rows first."""
-        return best_effort_answer(read_progress(view, None, self._stages))
+        return best_effort_answer(read_progress(view, self._stages))
 
     def _step(self, progress: Progress, linked: LinkedSchema, branch: Branch) -> Planned | None:
         """The branch's next node, if it waits for one."""

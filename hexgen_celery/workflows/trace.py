@@ -119,11 +119,10 @@ class Trace:
         if node.status is not NodeStatus.DONE:
             cause = error_text(node.error) or "the request was dropped"
             return Expansion(outcome=Failure(node.spec.stage, cause))
-        nodes = {**view.nodes, node.spec.id: node}
         question = _recorded(view.submission)
-        if len(_done(nodes)) == len(question.requests):
-            return Expansion(outcome=Answer(detail=_totals(nodes)))
-        return Expansion(add=self._ready(view.submission, question, nodes))
+        if len(_done(view.nodes)) == len(question.requests):
+            return Expansion(outcome=Answer(detail=_totals(view.nodes)))
+        return Expansion(add=self._ready(view.submission, question, view.nodes))
 
     def best_effort(self, view: WorkflowView) -> Answer | None:  # noqa: ARG002
         """A replay that is not complete measures nothing."""
