@@ -50,6 +50,7 @@ class Coordinator:
         *,
         backlog: Backlog = unknown_backlog,
     ) -> None:
+        clock = clock or WallClock()
         self._scripts = Scripts(redis, keys, settings)
         self._store = WorkflowStore(redis, keys)
         self._ledger = Ledger(redis, keys)
@@ -58,9 +59,10 @@ class Coordinator:
             self._scripts,
             self._store,
             PartStore(redis, keys),
-            Planner(definitions, clock or WallClock()),
+            Planner(definitions, clock),
             Sender(self._scripts, publisher),
             settings,
+            clock,
         )
         self._timers = Timers(
             self._scripts, self._store, self._transitions, self._ledger, settings, backlog

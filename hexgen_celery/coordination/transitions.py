@@ -15,6 +15,7 @@ from hexgen_celery.coordination.planner import Planner
 from hexgen_celery.coordination.planning import ACTIVE, Plan
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord, WorkflowStore
 from hexgen_celery.coordination.terminal import terminal_result
+from hexgen_celery.core.clock import Clock
 from hexgen_celery.outbox import OutboxEntry, Sender
 from hexgen_celery.parts import MissingPart, PartStore, stored_parts
 from hexgen_celery.references import ClaimedRequest, RequestRef
@@ -66,7 +67,9 @@ class Transitions:
         planner: Planner,
         sender: Sender,
         settings: Settings,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._scripts = scripts
         self._store = store
         self._parts = parts
@@ -271,7 +274,9 @@ class Transitions:
         return verdict
 
     def _expires_ms(self, submission: Submission) -> int:
-        return milliseconds(submission.deadline + self._keep_seconds)
+        """When everything about a question that nobody ended is forgotten (Unix ms)."""
+        latest = max(submission.deadline, self._clock.now())
+        return milliseconds(latest + self._keep_seconds)
 
 
 def _open(node: StoredNode | None) -> bool:

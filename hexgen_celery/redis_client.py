@@ -1,0 +1,76 @@
+"""One way to connect to Redis: URL, credentials, TLS and time-outs from the settings."""
+
+from __future__ import annotations
+
+import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
+
+from hexgen_celery.broker import broker_url
+from hexgen_celery.errors import BrokerUnavailable, InvalidSettings
+from hexgen_celery.settings import Settings
+
+HEALTH_CHECK_SECONDS = 25
+RETRIES = 3
+BACKOFF_SECONDS = 0.05
+BACKOFF_MAX_SECONDS = 1.0
+
+
+def connect(settings: Settings) -> redis.Redis:
+    """A client that answers in `str`, checked by a ping. Thread-safe.
+
+    A command whose connection broke is repeated a few times, which every script of ours bears.
+
+    Raises:
+        BrokerUnavailable: Redis cannot be reached, or refuses the credentials.
+        InvalidSettings: the URL or the password file is unusable.
+    """
+    client = _client(settings)
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        client.close()
+        raise _unavailable(settings, error) from error
+    return client
+
+
+def _client(settings: Settings) -> redis.Redis:
+    timeout = settings.broker.socket_timeout_seconds
+    backoff = ExponentialWithJitterBackoff(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS)
+    try:
+        client = redis.Redis.from_url(
+            broker_url(settings),
+            decode_responses=True,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            socket_keepalive=True,
+            health_check_interval=HEALTH_CHECK_SECONDS,
+            retry=Retry(backoff, RETRIES),
+        )
+    except ValueError as error:
+        raise InvalidSettings(
+            f"broker.url cannot be used: {error}",
+            field="broker.url",
+            hint="write it as redis://user:password@host:port/number (rediss:// for TLS)",
+        ) from error
+    return client
+
+
+def _unavailable(settings: Settings, error: redis.RedisError) -> BrokerUnavailable:
+    place = _place(settings)
+    if isinstance(error, redis.AuthenticationError):
+        return BrokerUnavailable(
+            f"Redis at {place} refuses the credentials: {error}",
+            field="broker.password_file",
+            hint="set user and password in broker.url, or the password in broker.password_file",
+        )
+    return BrokerUnavailable(
+        f"Redis at {place} cannot be reached: {error}",
+        field="broker.url",
+        hint="start it, or name a running one in broker.url (HEXGEN_BROKER__URL)",
+    )
+
+
+def _place(settings: Settings) -> str:
+    """Host and port without any credentials."""
+    return broker_url(settings).split("://", 1)[-1].rpartition("@")[2].split("?", 1)[0]
