@@ -4,8 +4,9 @@ On a continuous-batching engine prefills run one after another while decodes run
 request waits for the prefill ahead of it, and slows everybody who decodes beside it. Both show in
 
     own     = (prefill outstanding + own uncached prefill) / rate
-              + L̂_out · (d0 + d1 · running + d2 · context)
-    imposed = running · own uncached prefill / rate + d1 · min(L̂_out · running, output left there)
+              + L̂_out · (d0 + d1 · (running + 1) + d2 · (context there + own context))
+    imposed = running · own uncached prefill / rate
+              + (d1 + d2 · own context) · min(L̂_out · running, output left there)
 
 with d0, d1, d2 the profile's decode terms.
 """
@@ -31,7 +32,7 @@ def decode_seconds(request: RequestView, view: InstanceView) -> float:
     step = (
         profile.decode_base
         + profile.decode_per_sequence * (view.running + 1)
-        + profile.decode_per_context_token * (view.kv_used_tokens + request.input_tokens)
+        + profile.decode_per_context_token * (view.running_context_tokens + request.input_tokens)
     )
     return request.output_tokens * step
 
@@ -58,8 +59,10 @@ def imposed_seconds(request: RequestView, view: InstanceView, own_prefill: float
     """Seconds of delay, summed over the requests running there, that this one causes."""
     if not view.running:
         return 0.0
+    profile = view.profile
+    slope = profile.decode_per_sequence + profile.decode_per_context_token * request.input_tokens
     overlap = min(request.output_tokens * view.running, view.outstanding_output_tokens)
-    return view.running * own_prefill + view.profile.decode_per_sequence * overlap
+    return view.running * own_prefill + slope * overlap
 
 
 def outstanding_requests(view: InstanceView) -> int:
@@ -74,5 +77,5 @@ def outstanding_seconds(view: InstanceView) -> float:
     if not count:
         return 0.0
     batch = min(count, profile.max_sequences)
-    step = profile.decode_step_seconds(batch, view.kv_used_tokens)
+    step = profile.decode_step_seconds(batch, view.running_context_tokens)
     return prefill_ahead_seconds(view) + view.outstanding_output_tokens / batch * step

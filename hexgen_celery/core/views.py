@@ -20,7 +20,9 @@ class RequestView:
 
     `output_tokens` is the *estimate* L̂_out, never the truth. `remaining_seconds` and
     `remaining_p10_seconds` estimate the critical path of the question from this request on
-    (this request included), the second optimistically.
+    (this request included), the second optimistically. `slack_seconds` is how much longer the
+    slowest request of the same question and stage that was sent out already is expected to take:
+    up to then this request's own time delays nobody.
     """
 
     request_id: str
@@ -39,6 +41,7 @@ class RequestView:
     remaining_seconds: float
     remaining_p10_seconds: float
     stage_budget_seconds: float = 0.0
+    slack_seconds: float = 0.0
 
 
 def nothing_cached(_prefix: Prefix) -> int:

@@ -27,6 +27,14 @@ class LiveQuestion:
     missing: list[int]
     left: int
     budgets: BudgetLedger | None = None
+    expected_ends: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def slack(self, node: int, stage: str, now: float) -> float:
+        """Seconds that the slowest other request of the stage under way is expected to take."""
+        ends = (
+            end for other, (at, end) in self.expected_ends.items() if at == stage and other != node
+        )
+        return max(0.0, max(ends, default=now) - now)
 
 
 @dataclass(slots=True, eq=False)

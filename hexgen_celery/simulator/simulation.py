@@ -19,7 +19,7 @@ from hexgen_celery.simulator.observation import Observer
 from hexgen_celery.simulator.plan import CHAT, QuestionPlan
 from hexgen_celery.simulator.population import DrawnQuestion, stream
 from hexgen_celery.simulator.server import Attempt, LiveQuestion, Pool, Server
-from hexgen_celery.simulator.theft import steal_candidates
+from hexgen_celery.simulator.theft import seconds_to_end, steal_candidates
 from hexgen_celery.workloads import WorkloadQuestion
 
 Action = Callable[[float], None]
@@ -120,7 +120,7 @@ class Simulation:
         drawn, node = question.drawn, question.plan.nodes[index]
         request = node.request
         output = self._forecast.output_tokens(request.stage, request.step)
-        mean, p10 = self._forecast.remaining(node, output)
+        mean, p10 = self._forecast.remaining(node)
         suffix = f"#{number}" if number > 1 else ""
         view = RequestView(
             request_id=f"{drawn.number}.{index}{suffix}",
@@ -139,6 +139,7 @@ class Simulation:
             remaining_seconds=mean,
             remaining_p10_seconds=p10,
             stage_budget_seconds=self._stage_budget(question, request.stage, now, number),
+            slack_seconds=question.slack(index, request.stage, now),
         )
         self._place(Attempt(view.request_id, view, question, index, number, drawn.at), now)
 
@@ -166,6 +167,8 @@ class Simulation:
         else:
             server = self.servers[target.instance]
             queue, takers = server.queue, [server]
+        end = now + seconds_to_end(attempt.view, server.view)
+        attempt.question.expected_ends[attempt.node] = (attempt.view.stage, end)
         server.expect(attempt)
         attempt.queue = queue
         attempt.key = self._order.key(attempt.view, attempt.exec_seconds)
@@ -228,6 +231,7 @@ class Simulation:
         """Move the DAG on: one request is done."""
         question = attempt.question
         question.left -= 1
+        question.expected_ends.pop(attempt.node, None)
         stage = attempt.view.stage
         if question.budgets is not None and stage in self._stage_means:
             question.budgets.close(stage, now)

@@ -2,11 +2,16 @@
 
 Why: on a continuous-batching engine prefill queues and decoding slows everybody; a request that
 only minds itself (α = 0) crowds the fast instances.
-What: the instance with the lowest (1−α)·own + α·imposed, both in seconds (`core.scoring`).
-Inputs: outstanding prefill and output tokens, running count, cached prefix, profile.
-Config: `alpha` in [0, 1]; `placement`, where in the chosen pool the request waits: the instance's
-own queue, the pool's (any instance of the pool may take it), or `auto`: the instance's when its
-cache saves more than `affinity_seconds` against another ready instance of the pool.
+What: the instance with the lowest (1−w)·max(own, slack) + w·imposed, all in seconds
+(`core.scoring`). Own time within the slack that a slower sibling leaves delays nobody. The weight
+w = 1 − (1−α) / (1 + patience · laxity / remaining) is α for a question that cannot wait and grows
+with the laxity it has: who has time gives way.
+Inputs: outstanding prefill and output tokens, running count, cached prefix, profile; slack,
+deadline and remaining path of the question.
+Config: `alpha` in [0, 1]; `patience` ≥ 0, 0 for one weight for all; `use_slack`; `placement`,
+where in the chosen pool the request waits: the instance's own queue, the pool's (any instance of
+the pool may take it), or `auto`: the instance's when its cache saves more than `affinity_seconds`
+against another ready instance of the pool.
 Trade-offs: best measured at moderate α; needs output estimates and a cache estimate. α too high
 starves the request for the others' sake.
 """
@@ -31,6 +36,9 @@ from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Tar
 Placement = Literal["instance", "pool", "auto"]
 PLACEMENTS = ("instance", "pool", "auto")
 
+# A remaining path shorter than this counts as this, so that relative laxity stays finite.
+MOMENT_SECONDS = 0.1
+
 
 def check_alpha(alpha: float) -> None:
     """Raise `ValueError` unless 0 ≤ alpha ≤ 1."""
@@ -52,14 +60,19 @@ class OwnParameters:
 
 @dataclass(frozen=True, slots=True)
 class AlphaParameters(OwnParameters):
-    """`alpha` weighs the delay imposed on others against the request's own completion."""
+    """`alpha` weighs the delay imposed on others against the request's own completion; `patience`
+    raises that weight with the question's laxity; `use_slack` ignores own time a sibling hides."""
 
     alpha: float = 0.2
+    patience: float = 0.2
+    use_slack: bool = True
 
     def __post_init__(self) -> None:
         # The slotted dataclass is a new class, for which a bare super() does not work.
         OwnParameters.__post_init__(self)
         check_alpha(self.alpha)
+        if self.patience < 0:
+            raise ValueError(f"patience must not be negative, got {self.patience}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +94,43 @@ def cost_on(request: RequestView, view: InstanceView) -> Cost:
 
 @DISPATCH.register("alpha", AlphaParameters)
 class Alpha:
-    """Own completion and imposed delay, weighted."""
+    """Own completion and imposed delay, weighted by how long the question can wait."""
 
     name = "alpha"
 
     def __init__(self, parameters: AlphaParameters, _rng: random.Random) -> None:
         self._alpha = parameters.alpha
+        self._patience = parameters.patience
+        self._use_slack = parameters.use_slack
         self._placement = parameters.placement
         self._affinity_seconds = parameters.affinity_seconds
 
     def choose(self, request: RequestView, cluster: ClusterView) -> Target:
-        costs = [cost_on(request, view) for view in ready_instances(cluster)]
-        best = min(costs, key=self.weigh)
-        instance = best.view.instance if self._binds(best, costs) else None
-        reasons = {"own": best.own, "imposed": best.imposed, "prefill": best.prefill}
-        return Target(best.view.pool, instance, self.weigh(best), reasons)
+        weight = self.weight(request, cluster.now)
+        slack = request.slack_seconds if self._use_slack else 0.0
 
-    def weigh(self, cost: Cost) -> float:
-        """The score, seconds."""
-        return (1.0 - self._alpha) * cost.own + self._alpha * cost.imposed
+        def score(cost: Cost) -> float:
+            return (1.0 - weight) * max(cost.own, slack) + weight * cost.imposed
+
+        costs = [cost_on(request, view) for view in ready_instances(cluster)]
+        best = min(costs, key=score)
+        instance = best.view.instance if self._binds(best, costs) else None
+        reasons = {
+            "own": best.own,
+            "imposed": best.imposed,
+            "prefill": best.prefill,
+            "slack": slack,
+            "weight": weight,
+        }
+        return Target(best.view.pool, instance, score(best), reasons)
+
+    def weight(self, request: RequestView, now: float) -> float:
+        """w: how much the delay of others counts against the request's own."""
+        if not self._patience:
+            return self._alpha
+        left = request.deadline - now - request.remaining_seconds
+        relative = max(0.0, left) / max(request.remaining_seconds, MOMENT_SECONDS)
+        return 1.0 - (1.0 - self._alpha) / (1.0 + self._patience * relative)
 
     def _binds(self, best: Cost, costs: Sequence[Cost]) -> bool:
         if self._placement != "auto":
@@ -115,5 +146,7 @@ class AlphaOwn(Alpha):
     name = "alpha-own"
 
     def __init__(self, parameters: OwnParameters, rng: random.Random) -> None:
-        own = AlphaParameters(parameters.placement, parameters.affinity_seconds, alpha=0.0)
+        own = AlphaParameters(
+            parameters.placement, parameters.affinity_seconds, 0.0, patience=0.0, use_slack=False
+        )
         super().__init__(own, rng)

@@ -23,7 +23,7 @@ from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Tar
 def virtual_wait_seconds(view: InstanceView) -> float:
     """Output tokens ahead divided by the engine's decode throughput at its present batch."""
     batch = max(1, view.running)
-    step = view.profile.decode_step_seconds(batch, view.kv_used_tokens)
+    step = view.profile.decode_step_seconds(batch, view.running_context_tokens)
     return view.outstanding_output_tokens * step / batch
 
 

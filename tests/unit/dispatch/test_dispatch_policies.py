@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexgen_celery.core.dispatch import DISPATCH, NoReadyInstance, build_dispatch
-from hexgen_celery.core.dispatch.alpha import cost_on
+from hexgen_celery.core.dispatch.alpha import Alpha, AlphaParameters, cost_on
 from hexgen_celery.core.prefix import Prefix, PrefixPart
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import InvalidParameter, UnknownName
@@ -115,16 +115,17 @@ def test_only_ready_instances_are_chosen_and_seeds_repeat(
 def test_alpha_zero_equals_own_only(cluster: list[InstanceView]) -> None:
     view = ClusterView(1.0, [replace(one, ready=True) for one in cluster])
     own = build_dispatch("alpha-own", random.Random(0)).choose(request(), view)
-    zero = build_dispatch("alpha", random.Random(0), alpha=0.0).choose(request(), view)
+    zero = build_dispatch("alpha", random.Random(0), alpha=0.0, patience=0.0).choose(
+        request(), view
+    )
     assert own == zero
 
 
 @given(cluster=clusters, alpha=st.floats(0, 1))
 def test_alpha_takes_the_lowest_weighted_cost(cluster: list[InstanceView], alpha: float) -> None:
     live = [replace(one, ready=True) for one in cluster]
-    target = build_dispatch("alpha", random.Random(0), alpha=alpha).choose(
-        request(), ClusterView(1.0, live)
-    )
+    policy = build_dispatch("alpha", random.Random(0), alpha=alpha, patience=0.0)
+    target = policy.choose(request(), ClusterView(1.0, live))
     costs = [cost_on(request(), view) for view in live]
     lowest = min((1 - alpha) * cost.own + alpha * cost.imposed for cost in costs)
     assert target.score == pytest.approx(lowest)
@@ -143,6 +144,34 @@ def test_cost_terms_equal_a_hand_worked_example() -> None:
     assert cost.own == pytest.approx(0.5 + 1.0 + 500 * 0.035)
     # 4 running wait 1 s each; 1,000 of their tokens take 0.001 s longer.
     assert cost.imposed == pytest.approx(4 * 1.0 + 0.001 * 1000)
+
+
+def test_own_time_that_a_sibling_hides_costs_nothing() -> None:
+    busy = instance("fast", FAST, running=2, outstanding_output_tokens=2000.0)
+    cluster = ClusterView(5.0, [busy, instance("slow", SLOW)])
+    policy = build_dispatch("alpha", random.Random(0), alpha=0.2)
+    assert policy.choose(request(), cluster).instance == "fast"
+    assert policy.choose(request(slack_seconds=60.0), cluster).instance == "slow"
+    blind = build_dispatch("alpha", random.Random(0), alpha=0.2, use_slack=False)
+    assert blind.choose(request(slack_seconds=60.0), cluster).instance == "fast"
+
+
+def test_who_can_wait_gives_way() -> None:
+    busy = instance("fast", FAST, running=9, outstanding_output_tokens=9000.0)
+    cluster = ClusterView(5.0, [busy, instance("slow", SLOW)])
+    policy = build_dispatch("alpha", random.Random(0), alpha=0.0, patience=0.5)
+    assert policy.choose(request(deadline=35.0), cluster).instance == "fast"
+    assert policy.choose(request(deadline=350.0), cluster).instance == "slow"
+
+
+@given(deadline=st.floats(0, 1e4), patience=st.floats(0, 5), alpha=st.floats(0, 1))
+def test_the_weight_lies_between_alpha_and_one(
+    deadline: float, patience: float, alpha: float
+) -> None:
+    policy = Alpha(AlphaParameters(alpha=alpha, patience=patience), random.Random(0))
+    weight = policy.weight(request(deadline=deadline), 5.0)
+    assert alpha - 1e-9 <= weight <= 1.0
+    assert policy.weight(request(deadline=0.0), 5.0) == pytest.approx(alpha)
 
 
 def test_imposed_weighs_against_crowding_the_fast_instance() -> None:
@@ -246,6 +275,8 @@ def test_unknown_names_and_parameters_are_explained() -> None:
         build_dispatch("alpha", random.Random(0), beta=1.0)
     with pytest.raises(InvalidParameter, match=r"alpha must lie between 0 and 1, got 1\.5"):
         build_dispatch("published", random.Random(0), alpha=1.5)
+    with pytest.raises(InvalidParameter, match="patience must not be negative"):
+        build_dispatch("alpha", random.Random(0), patience=-1.0)
     with pytest.raises(InvalidParameter, match="placement must be one of"):
         build_dispatch("alpha", random.Random(0), placement="rack")
 
