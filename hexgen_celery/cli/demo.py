@@ -1,0 +1,215 @@
+"""`hexgen demo`: a small heterogeneous cluster answers questions of two SLO classes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from hexgen_celery.answers import Outcome
+from hexgen_celery.api import Client, Pending, Question
+from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster, real_server_cluster
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.demo_report import DemoReport, QuestionReport, show_report
+from hexgen_celery.cli.live_view import view_of
+from hexgen_celery.cli.local_cluster import fresh_home, local_cluster
+from hexgen_celery.cli.output import console, json_option, print_json
+from hexgen_celery.cli.progress import Progress, QuestionProgress
+from hexgen_celery.demo import DemoFiles, build_demo
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.llm import LlmClient
+from hexgen_celery.settings import LlmSettings, load_settings
+from hexgen_celery.trace import OLDEST
+
+_READY_SECONDS = 120.0
+_GRACE_SECONDS = 15.0
+_TICK_SECONDS = 0.1
+_CLASSES = ("interactive", "relaxed")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChoice:
+    """Who answers: emulated servers at `speed` times real time, or the model at `url`."""
+
+    speed: float
+    url: str | None = None
+    model: str | None = None
+
+    @property
+    def description(self) -> str:
+        """What a report must say about it."""
+        if self.url:
+            return f"Answered by {self.model} at {self.url}."
+        gpus = ", ".join(kind.gpu.upper() for kind in HETEROGENEOUS)
+        return (
+            f"Answered by emulated servers ({gpus}): timing modelled and run at {self.speed:g} "
+            "times real time, completions replayed from a recording. Nothing here is the quality "
+            "of a model."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SloClasses:
+    """Seconds that a question of each class may take."""
+
+    interactive: float
+    relaxed: float
+
+    def of(self, number: int) -> tuple[str, float]:
+        """Class and seconds of the question with this number: half of them each, in turn."""
+        name = _CLASSES[number % len(_CLASSES)]
+        return name, self.interactive if name == "interactive" else self.relaxed
+
+
+EMULATED_SLO = SloClasses(interactive=8.0, relaxed=20.0)
+REAL_SLO = SloClasses(interactive=60.0, relaxed=180.0)
+
+
+@click.command("demo")
+@click.option("--llm-url", help="An OpenAI-compatible server to use instead of emulated ones.")
+@click.option("--model", help="The model to ask there.")
+@click.option("--questions", "limit", type=click.IntRange(1), help="Only the first so many.")
+@click.option("--interactive-slo", type=float, help="Seconds for an interactive question.")
+@click.option("--relaxed-slo", type=float, help="Seconds for a relaxed question.")
+@click.option("--speed", default=5.0, show_default=True, help="Emulated time over real time.")
+@json_option
+@pass_cli
+def demo_command(
+    cli: CliContext,
+    llm_url: str | None,
+    model: str | None,
+    limit: int | None,
+    interactive_slo: float | None,
+    relaxed_slo: float | None,
+    speed: float,
+    as_json: bool,
+) -> int:
+    """Start a cluster, ask all demo questions at once, report on answers and deadlines."""
+    began = time.monotonic()
+    screen = Console(stderr=True) if as_json else console
+    servers = choose_servers(llm_url, model, speed, cli.settings.llm)
+    defaults = REAL_SLO if servers.url else EMULATED_SLO
+    slo = SloClasses(interactive_slo or defaults.interactive, relaxed_slo or defaults.relaxed)
+    home = fresh_home(cli.settings.up.directory / "demo")
+    files = build_demo(home / "data")
+    screen.print(servers.description)
+    with demo_cluster(home, files, servers) as client:
+        screen.print(f"cluster ready after {time.monotonic() - began:.1f} s")
+        report = ask_all(client, files, slo, limit, screen)
+    if as_json:
+        print_json({**report.to_json(), "servers": servers.description, **asdict(servers)})
+    else:
+        show_report(console, report)
+        console.print(servers.description, style="dim")
+    return 0 if report.good else 1
+
+
+def choose_servers(
+    url: str | None, model: str | None, speed: float, settings: LlmSettings
+) -> ServerChoice:
+    """The servers to use; a real one is asked first whether it serves `model`.
+
+    Raises:
+        InvalidSettings: `model` without `url`, or a server with several models and none named.
+        ModelUnavailable: the server does not answer, or does not serve the model.
+    """
+    if url is None:
+        if model is not None:
+            raise InvalidSettings(
+                "a model is named but no server",
+                field="--llm-url",
+                hint="give the server too: make demo LLM_URL=http://host:8000/v1 MODEL=name",
+            )
+        return ServerChoice(speed)
+    with LlmClient(url, settings) as server:
+        chosen = model or _only(server.models())
+        server.check(chosen)
+    return ServerChoice(1.0, url, chosen)
+
+
+def _only(models: Sequence[str]) -> str:
+    if len(models) == 1:
+        return models[0]
+    raise InvalidSettings(
+        f"the server offers {len(models)} models: {', '.join(models) or 'none'}",
+        field="--model",
+        hint="name one: make demo LLM_URL=… MODEL=name",
+    )
+
+
+@contextlib.contextmanager
+def demo_cluster(home: Path, files: DemoFiles, servers: ServerChoice) -> Iterator[Client]:
+    """The cluster with the demo's database registered."""
+    config = home / "cluster.toml"
+    if servers.url and servers.model:
+        text = real_server_cluster(home, url=servers.url, model=servers.model)
+    else:
+        text = emulated_cluster(home, replay=[files.replay], speed=servers.speed)
+    config.write_text(text, encoding="utf-8")
+    with local_cluster(config, _READY_SECONDS), Client(load_settings(config)) as client:
+        client.add_database(files.database)
+        yield client
+
+
+def ask_all(
+    client: Client, files: DemoFiles, slo: SloClasses, limit: int | None, screen: Console
+) -> DemoReport:
+    """Ask the demo's questions together and watch them to their ends."""
+    asked = []
+    for number, gold in enumerate(files.questions[:limit]):
+        name, seconds = slo.of(number)
+        options = {"question_key": gold.key}
+        asked.append(
+            (name, Question(gold.question, gold.database, seconds, gold.evidence, options=options))
+        )
+    began = time.monotonic()
+    pendings = client.ask_many(question for _, question in asked)
+    outcomes, first = _watch(client, _progress(asked, pendings), pendings, screen)
+    return DemoReport(
+        questions=tuple(
+            QuestionReport(number, name, pending.question, outcomes.get(pending.id))
+            for number, ((name, _), pending) in enumerate(zip(asked, pendings, strict=True), 1)
+        ),
+        seconds=time.monotonic() - began,
+        first_answer_seconds=None if first is None else first - began,
+    )
+
+
+def _progress(asked: Sequence[tuple[str, Question]], pendings: Sequence[Pending]) -> Progress:
+    now = time.time()
+    return Progress(
+        {
+            pending.id: QuestionProgress(
+                number, pending.question.question, name, now + pending.slo_seconds
+            )
+            for number, ((name, _), pending) in enumerate(zip(asked, pendings, strict=True), 1)
+        }
+    )
+
+
+def _watch(
+    client: Client, progress: Progress, pendings: Sequence[Pending], screen: Console
+) -> tuple[dict[str, Outcome], float | None]:
+    """Show the run until every question has ended; their ends, and when the first came."""
+    outcomes: dict[str, Outcome] = {}
+    first: float | None = None
+    last_event = OLDEST
+    until = time.monotonic() + max(pending.slo_seconds for pending in pendings) + _GRACE_SECONDS
+    with view_of(progress, screen) as view:
+        while len(outcomes) < len(pendings) and time.monotonic() < until:
+            events = client.events.after(last_event)
+            last_event = events[-1].id if events else last_event
+            ended = progress.apply(event.event for event in events)
+            view.show([progress.questions[name] for name in ended])
+            waiting = [pending for pending in pendings if pending.id not in outcomes]
+            found = client.completed(waiting, timeout=0.0)
+            outcomes |= {pending.id: outcome for pending, outcome in found}
+            if outcomes and first is None:
+                first = time.monotonic()
+            time.sleep(_TICK_SECONDS)
+    return outcomes, first
