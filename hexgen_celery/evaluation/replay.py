@@ -130,11 +130,12 @@ def evaluation_records(question: str) -> Iterator[ReplayRecord]:
 
 def _tables(statements: Iterable[str]) -> list[str]:
     """The tables that the statements name, each once, in the order in which they occur."""
-    names = (name for sql in statements for name in _tables_of(sql))
+    names = (name for sql in statements for name in tables_of(sql))
     return list(dict.fromkeys(names))
 
 
-def _tables_of(sql: str) -> list[str]:
+def tables_of(sql: str) -> list[str]:
+    """The tables that a statement reads; none when it cannot be parsed."""
     try:
         tree = sqlglot.parse_one(sql, read="sqlite")
     except (SqlglotError, RecursionError):
