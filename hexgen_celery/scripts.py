@@ -54,9 +54,15 @@ class Due:
 
 
 class Scripts:
-    """Every script of the coordinator, bound to one Redis and one deployment."""
+    """Every script of the coordinator, bound to one Redis and one deployment.
+
+    Raises:
+        ValueError: `client` was not made with `decode_responses=True`.
+    """
 
     def __init__(self, client: redis.Redis, keys: Keys, settings: Settings) -> None:
+        if not client.get_encoder().decode_responses:
+            raise ValueError("the Redis client must be made with decode_responses=True")
         self._client = client
         self._keys = keys
         self._lease_ms = milliseconds(settings.coordinator.lease_seconds)

@@ -34,7 +34,7 @@ PART = "template"
 _numbers = itertools.count(1)
 
 
-def make_submission(workflow: str = "dag", slo: float = 60.0, **options: Any) -> Submission:
+def make_submission(workflow: str = "dag", slo: float = 600.0, **options: Any) -> Submission:
     """A question submitted now, under an id that no other has."""
     now = time.time()
     return Submission(
