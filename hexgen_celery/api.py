@@ -94,9 +94,9 @@ class Pending:
     """A question that was asked. `id` is the Celery task's and the workflow's."""
 
     id: str
-    question: Question
-    slo_seconds: float
-    _client: Client
+    question: Question = field(compare=False)
+    slo_seconds: float = field(compare=False)
+    _client: Client = field(compare=False, repr=False)
 
     def result(self, timeout: float | None = None) -> Answer:
         """Wait for the answer, up to `timeout` seconds (None: for ever).
@@ -169,6 +169,12 @@ class Client:
         for _, payload in payloads:
             validate(payload, self.settings, self.registry)
         return [self._send(asked, payload) for asked, payload in payloads]
+
+    def pending(self, workflow_id: str) -> Pending:
+        """A question that was asked earlier, perhaps by another client; raises UnknownWorkflow."""
+        asked = self.status(workflow_id)
+        question = Question(asked.question, asked.database, asked.slo_seconds, tenant=asked.tenant)
+        return Pending(workflow_id, question, asked.slo_seconds, self)
 
     def completed(
         self, pendings: Iterable[Pending], *, timeout: float | None = None

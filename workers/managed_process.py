@@ -13,6 +13,9 @@ import structlog
 from hexgen_celery.core.clock import Clock
 from workers import children
 
+USER_ERROR = 2
+COMPLAINT = "error: "
+
 logger = structlog.get_logger(__name__)
 
 
@@ -86,6 +89,14 @@ class ManagedProcess:
         code = self._process.poll() if self._process else None
         if code is not None:
             self._plan_restart(code)
+
+    def complaint(self) -> str | None:
+        """What it said when it ended because of its configuration, else None."""
+        if self._process is None or self._process.poll() != USER_ERROR:
+            return None
+        text = self.log_path.read_text(encoding="utf-8", errors="replace")
+        complaints = [line for line in text.splitlines() if line.startswith(COMPLAINT)]
+        return complaints[-1].removeprefix(COMPLAINT) if complaints else f"see {self.log_path}"
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM and start it no more."""

@@ -30,6 +30,8 @@ from hexgen_celery.cluster import (
 from hexgen_celery.core.clock import WallClock
 from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.logs import configure_logs
+from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.redis_client import connect
 from hexgen_celery.settings import Settings, load_settings
 from workers.cluster_plan import ClusterPlan, place_instances, plan_cluster
 from workers.embedded_redis import EmbeddedRedis, free_port
@@ -65,6 +67,7 @@ class Supervisor:
             HexgenError: a cluster already runs in this directory, or something did not start.
         """
         self._refuse_a_second_cluster()
+        check_pools(self.settings)
         try:
             with self._broker() as url:
                 self._run_on(url)
@@ -78,7 +81,7 @@ class Supervisor:
         write_cluster(self.directory, state)
         try:
             self._start(plan)
-            if wait_until_ready(settings, plan, self._tend):
+            if wait_until_ready(settings, plan, self._tend_or_fail):
                 write_cluster(self.directory, state.model_copy(update={"ready": True}))
                 logger.info("cluster ready", instances=len(plan.instances))
             while self._tend():
@@ -99,6 +102,7 @@ class Supervisor:
     def _broker(self) -> Iterator[str]:
         url = self.settings.broker.url.get_secret_value()
         if url != EMBEDDED:
+            connect(self.settings).close()
             yield url
             return
         with EmbeddedRedis(self.directory / "redis") as self._redis:
@@ -133,6 +137,14 @@ class Supervisor:
             process.poll()
         return not self._stop.wait(_POLL_SECONDS)
 
+    def _tend_or_fail(self) -> bool:
+        """Like `_tend`, while starting: a process that refuses its configuration ends it all."""
+        for process in self._processes:
+            complaint = process.complaint()
+            if complaint is not None:
+                raise InvalidSettings(f"{process.spec.name}: {complaint}")
+        return self._tend()
+
     def _end(self, servers: int) -> None:
         """Stop the workers, then the servers they talk to."""
         logger.info("stopping")
@@ -142,6 +154,23 @@ class Supervisor:
                 process.ask_to_stop()
             for process in group:
                 process.end(until - time.monotonic())
+
+
+def check_pools(settings: Settings) -> None:
+    """Find what would keep every request from being served, before anything starts.
+
+    Raises:
+        InvalidSettings: no pool is declared.
+        InvalidProfile: a pool's profile is missing or impossible.
+    """
+    if not settings.pools:
+        raise InvalidSettings(
+            "no pool is declared, so nobody can answer",
+            field="pools",
+            hint="declare [[pools]] with [[pools.instances]]; see docs/configuration.md",
+        )
+    for pool in settings.pools:
+        load_profile(pool.profile)
 
 
 def _with_broker(settings: Settings, url: str) -> Settings:

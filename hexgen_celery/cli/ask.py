@@ -102,18 +102,26 @@ def read_questions(file: Path, defaults: dict[str, Any]) -> list[Question]:
 def _read_question(place: str, line: str, defaults: dict[str, Any]) -> Question:
     known = {name: value for name, value in defaults.items() if value is not None}
     try:
-        return Question(**{**known, **json.loads(line)})
-    except json.JSONDecodeError as error:
-        raise InvalidSubmission(
-            f"{place} is not a JSON object: {error.msg}",
-            field=place,
-            hint='write one object a line: {"question": "…", "database": "…", "slo_seconds": 30}',
-        ) from error
+        return Question(**{**known, **_json_object(place, line)})
     except TypeError as error:
         problem = str(error).removeprefix("Question.__init__() ")
         raise InvalidSubmission(
             f"{place}: {problem}", field=place, hint="see `hexgen batch --help` for the keys"
         ) from error
+
+
+def _json_object(place: str, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidSubmission(
+            f"{place} is not a JSON object",
+            field=place,
+            hint='write one object a line: {"question": "…", "database": "…", "slo_seconds": 30}',
+        )
+    return value
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -46,10 +46,10 @@ class ServerChoice:
         if self.url:
             return f"Answered by {self.model} at {self.url}."
         gpus = ", ".join(kind.gpu.upper() for kind in HETEROGENEOUS)
+        pace = "real time" if self.speed == 1 else f"{self.speed:g} times real time"
         return (
-            f"Answered by emulated servers ({gpus}): timing modelled and run at {self.speed:g} "
-            "times real time, completions replayed from a recording. Nothing here is the quality "
-            "of a model."
+            f"Answered by emulated servers ({gpus}): their timing is modelled and runs in {pace}, "
+            "their completions are replayed from a recording and show no model's quality."
         )
 
 
@@ -76,7 +76,7 @@ REAL_SLO = SloClasses(interactive=60.0, relaxed=180.0)
 @click.option("--questions", "limit", type=click.IntRange(1), help="Only the first so many.")
 @click.option("--interactive-slo", type=float, help="Seconds for an interactive question.")
 @click.option("--relaxed-slo", type=float, help="Seconds for a relaxed question.")
-@click.option("--speed", default=5.0, show_default=True, help="Emulated time over real time.")
+@click.option("--speed", default=1.0, show_default=True, help="Emulated time over real time.")
 @json_option
 @pass_cli
 def demo_command(
@@ -91,7 +91,7 @@ def demo_command(
 ) -> int:
     """Start a cluster, ask all demo questions at once, report on answers and deadlines."""
     began = time.monotonic()
-    screen = Console(stderr=True) if as_json else console
+    screen = Console(stderr=True, highlight=False) if as_json else console
     servers = choose_servers(llm_url, model, speed, cli.settings.llm)
     defaults = REAL_SLO if servers.url else EMULATED_SLO
     slo = SloClasses(interactive_slo or defaults.interactive, relaxed_slo or defaults.relaxed)

@@ -40,7 +40,12 @@ class LocalCluster:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start the supervisor; returns at once."""
+        """Start the supervisor; returns at once.
+
+        Raises:
+            ClusterNotStarted: a cluster already runs in this directory.
+        """
+        refuse_second_cluster(self.directory)
         log = self.directory / "logs" / "supervisor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
@@ -59,12 +64,13 @@ class LocalCluster:
         Raises:
             ClusterNotStarted: the supervisor ended, or `seconds` passed.
         """
+        assert self._process is not None, "start() comes first"
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             state = read_cluster(self.directory)
-            if state is not None and state.ready:
+            if state is not None and state.ready and self._process.pid == state.pid:
                 return state
-            if self._process is not None and self._process.poll() is not None:
+            if self._process.poll() is not None:
                 raise ClusterNotStarted(self._last_words(), hint=f"see {self._logs}")
             time.sleep(_POLL_SECONDS)
         raise ClusterNotStarted(f"not ready after {seconds:g} s", hint=f"see {self._logs}")
@@ -102,18 +108,24 @@ class LocalCluster:
         return f"the cluster did not start: {last.rstrip('.')}"
 
 
+def refuse_second_cluster(directory: Path) -> None:
+    """Raise ClusterNotStarted when a cluster runs in `directory`."""
+    running = read_cluster(directory)
+    if running is not None:
+        raise ClusterNotStarted(
+            f"a cluster already runs in {directory} (process {running.pid})",
+            field="up.directory",
+            hint="stop it with `hexgen down`, or choose another HEXGEN_UP__DIRECTORY",
+        )
+
+
 def fresh_home(directory: Path) -> Path:
     """`directory`, emptied: a place for a cluster that is to know nothing of an earlier one.
 
     Raises:
         ClusterNotStarted: one still runs there.
     """
-    running = read_cluster(directory)
-    if running is not None:
-        raise ClusterNotStarted(
-            f"the cluster of another run is still in {directory} (process {running.pid})",
-            hint="wait for its end, or choose another HEXGEN_UP__DIRECTORY",
-        )
+    refuse_second_cluster(directory)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     return directory

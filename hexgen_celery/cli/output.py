@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-console = Console(highlight=False)
+_PIPED_WIDTH = 200
+
+console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

@@ -1,0 +1,189 @@
+"""Every command of the command line on a running cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import RunningCluster
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command wrote to standard output, and its last line as JSON."""
+
+    class Shown:
+        @property
+        def text(self) -> str:
+            return capsys.readouterr().out
+
+        @property
+        def json(self) -> Any:
+            return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+        @property
+        def error(self) -> str:
+            return capsys.readouterr().err
+
+    return Shown()
+
+
+def test_batch_answers_every_line(cluster: RunningCluster, shown: Any, tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    lines = [
+        {"question": "Which cities?", "options": {"question_key": "cities:all"}},
+        {"question": "Which?", "slo_seconds": 50, "options": {"question_key": "cities:all"}},
+    ]
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
+    assert cluster.hexgen("batch", str(file), "--db", "cities", "--slo", "60", "--json") == 0
+    results = [json.loads(line) for line in shown.text.splitlines()]
+    assert sorted(result["slo_seconds"] for result in results) == [50, 60]
+    assert all(len(result["rows"]) == 3 for result in results)
+    assert cluster.hexgen("batch", str(file), "--db", "cities") == 0
+    assert "2 of 2 answered" in shown.text
+
+
+def test_batch_says_which_line_failed(cluster: RunningCluster, shown: Any, tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    line = {"question": "Which?", "options": {"question_key": "cities:broken"}}
+    file.write_text(json.dumps(line))
+    assert cluster.hexgen("batch", str(file), "--db", "cities", "--slo", "60") == 1
+    text = shown.text
+    assert "self_correction" in text
+    assert "0 of 1 answered" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "is not a JSON object"),
+        ('{"question": "Which?", "databse": "cities"}', "databse"),
+        ('{"database": "cities"}', "question"),
+        ("[1]", "is not a JSON object"),
+    ],
+)
+def test_batch_names_a_bad_line(
+    cluster: RunningCluster, shown: Any, tmp_path: Path, line: str, problem: str
+) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text(f"\n{line}\n")
+    assert cluster.hexgen("batch", str(file), "--db", "cities") == 2
+    error = shown.error
+    assert f"{file}:2" in error
+    assert problem in error
+
+
+def test_ask_says_why_there_is_no_answer(cluster: RunningCluster, shown: Any) -> None:
+    # Without a question key the emulated servers have no recorded answer, so the question fails.
+    assert cluster.hexgen("ask", "Which cities?", "--db", "cities", "--slo", "60") == 1
+    assert "failed in self_correction" in " ".join(shown.text.split())
+    assert cluster.hexgen("ask", "Which?", "--db", "cities", "--slo", "60", "--json") == 1
+    result = shown.json
+    assert (result["status"], result["stage"]) == ("failed", "self_correction")
+
+
+def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any) -> None:
+    arguments = ("ask", "Which cities?", "--db", "cities", "--slo", "60", "--no-wait", "--json")
+    assert cluster.hexgen(*arguments, "--candidates", "2", "--rounds", "0") == 0
+    question_id = shown.json["id"]
+    _wait_for_start(cluster, question_id)
+    cluster.client.pending(question_id).outcome(timeout=60)
+    assert cluster.hexgen("status", question_id, "--json") == 0
+    status = shown.json
+    assert (status["status"], status["slo_seconds"]) == ("failed", 60)
+    assert {node["stage"] for node in status["nodes"]} == {"schema_linking", "candidate_generation"}
+    assert cluster.hexgen("trace", question_id, "--json") == 0
+    events = shown.json
+    assert events[0]["event"] == "started"
+    assert events[-1]["event"] == "finished"
+    for command in ("status", "trace"):
+        assert cluster.hexgen(command, question_id) == 0
+        assert "candidate_generation" in shown.text
+    assert cluster.hexgen("cancel", question_id) == 0
+    assert "had ended already" in shown.text
+
+
+def test_status_without_id_lists_what_runs(cluster: RunningCluster, shown: Any) -> None:
+    options = {"question_key": "cities:slow", "max_tokens": 25_000}
+    pending = cluster.client.ask("Slow one?", "cities", 600, options=options)
+    _wait_for_start(cluster, pending.id)
+    assert cluster.hexgen("status", "--json") == 0
+    assert pending.id in [running["id"] for running in shown.json]
+    assert cluster.hexgen("status") == 0
+    assert "Slow one?" in shown.text
+    assert cluster.hexgen("cancel", pending.id) == 0
+    assert "cancelled" in shown.text
+
+
+def test_queues(cluster: RunningCluster, shown: Any) -> None:
+    assert cluster.hexgen("queues", "--json") == 0
+    names = [queue["name"] for queue in shown.json]
+    assert names[0] == "hexgen.ask"
+    assert "gpu.a6000.demo" in names
+    assert cluster.hexgen("queues") == 0
+    assert "a6000-1" in shown.text
+
+
+def test_databases_are_added_listed_shown_and_removed(cluster: RunningCluster, shown: Any) -> None:
+    assert cluster.hexgen("db", "add", str(cluster.database), "--name", "again") == 0
+    assert "again: 2 tables, 5 rows" in shown.text
+    assert cluster.hexgen("db", "list", "--json") == 0
+    assert {"again", "cities"} <= {entry["name"] for entry in shown.json}
+    assert cluster.hexgen("db", "list") == 0
+    assert "again" in shown.text
+    assert cluster.hexgen("db", "show", "again") == 0
+    text = shown.text
+    assert "city (3 rows)" in text
+    assert "→ country" in text
+    assert cluster.hexgen("db", "show", "again", "--prompt") == 0
+    assert "CREATE TABLE" in shown.text
+    assert cluster.hexgen("db", "remove", "again") == 0
+    assert cluster.hexgen("db", "show", "again") == 2
+    assert "no database is called 'again'" in shown.error
+
+
+def test_doctor_finds_a_healthy_cluster(cluster: RunningCluster, shown: Any) -> None:
+    assert cluster.hexgen("doctor", "--json") == 0
+    checks = {check["name"]: check for check in shown.json}
+    assert all(check["verdict"] == "ok" for check in checks.values()), checks
+    assert "emulated" in checks["instance a100-1"]["detail"]
+    assert {"broker", "clock", "control workers", "database cities"} <= set(checks)
+    assert cluster.hexgen("doctor") == 0
+    assert "✓ llm workers" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("ask", "Which?", "--db", "citis"), "unknown database 'citis'"),
+        (("ask", "", "--db", "cities"), "question is empty"),
+        (("ask", "Which?", "--db", "cities", "--slo", "0"), "slo_seconds"),
+        (("ask", "Which?", "--db", "cities", "--candidates", "99"), "candidates"),
+        (("status", "nobody"), "no question 'nobody' is known"),
+        (("trace", "nobody"), "no question 'nobody' is known"),
+        (("cancel", "nobody"), "no question 'nobody' is known"),
+        (("db", "add", "/does/not/exist"), "/does/not/exist"),
+        (("worker", "llm", "--instance", "nobody"), "no instance 'nobody' is declared"),
+    ],
+)
+def test_mistakes_are_one_clear_line(
+    cluster: RunningCluster, shown: Any, arguments: tuple[str, ...], problem: str
+) -> None:
+    assert cluster.hexgen(*arguments) == 2
+    error = shown.error
+    assert error.startswith("error: ")
+    assert problem in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def _wait_for_start(cluster: RunningCluster, question_id: str) -> None:
+    until = time.monotonic() + 20
+    while cluster.hexgen("status", question_id) != 0:
+        assert time.monotonic() < until, "never accepted"
+        time.sleep(0.05)

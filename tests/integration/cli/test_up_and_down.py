@@ -1,0 +1,193 @@
+"""`hexgen up`: everything from one file, kept running, gone at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hexgen_celery import cli
+from hexgen_celery.cli.cluster_file import emulated_cluster
+from hexgen_celery.cluster import read_cluster
+from workers.readiness import is_healthy
+
+pytestmark = pytest.mark.integration
+HEXGEN = [sys.executable, "-c", "import sys; from hexgen_celery.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "hexgen.toml"
+    path.write_text(emulated_cluster(tmp_path / "up", replay=[], speed=50))
+    return path
+
+
+@pytest.fixture
+def running(config: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`hexgen up` in a process of its own, ready."""
+    process = subprocess.Popen(
+        [*HEXGEN, "up", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        _until(lambda: _ready(tmp_path / "up"), 120)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _ready(directory: Path) -> bool:
+    state = read_cluster(directory)
+    return state is not None and state.ready
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    family: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
+    return family
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_everything(
+    running: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    family = _family(running.pid)
+    assert len(family) >= 10, "supervisor, Redis, 3 servers, 3 + 2 workers and a sandbox"
+    running.send_signal(number)
+    assert running.wait(30) == 0
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+    assert read_cluster(tmp_path / "up") is None
+    logs = {path.stem for path in (tmp_path / "up" / "logs").iterdir()}
+    assert {"supervisor", "server-a100-1", "llm-a100-1", "control-1", "sql-1"} <= logs
+
+
+def test_a_killed_parent_leaves_nothing_behind(running: subprocess.Popen[str]) -> None:
+    family = _family(running.pid)
+    running.kill()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert not alive
+
+
+def test_a_process_that_dies_is_started_again(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    state = read_cluster(tmp_path / "up")
+    assert state is not None
+    server = next(each for each in state.instances if each.name == "l40s-1")
+    victims = [each for each in _family(running.pid) if _serves(each, server.url)]
+    assert len(victims) == 1
+    victims[0].kill()
+    victims[0].wait(10)
+    _until(lambda: is_healthy(server.url), 60)
+    assert "process died" in (tmp_path / "up" / "logs" / "supervisor.log").read_text()
+
+
+def _serves(process: psutil.Process, url: str) -> bool:
+    command = process.cmdline()
+    return "workers.emulator" in command and url.rpartition(":")[2] in command
+
+
+def test_a_second_cluster_in_the_same_directory_is_refused(
+    running: subprocess.Popen[str], config: Path
+) -> None:
+    second = subprocess.run([*HEXGEN, "up", str(config)], capture_output=True, text=True)
+    assert second.returncode == 2
+    assert "a cluster already runs in" in second.stderr
+    assert running.poll() is None
+
+
+def test_detached_until_down(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = subprocess.run([*HEXGEN, "up", str(config), "--detach"], timeout=120, check=False)
+    assert done.returncode == 0
+    state = read_cluster(tmp_path / "up")
+    assert state is not None
+    assert state.ready
+    family = _family(state.pid)
+    mode = (tmp_path / "up" / "cluster.json").stat().st_mode & 0o777
+    assert mode == 0o600
+    assert cli.main(["--config", str(config), "db", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert cli.main(["--config", str(config), "down"]) == 0
+    assert "stopped" in capsys.readouterr().out
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+    assert cli.main(["--config", str(config), "down"]) == 0
+    assert "no cluster runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no pool is declared"),
+        ("[pool]\nname = 'x'\n", "pool"),
+        ("[up\n", "not valid TOML"),
+    ],
+)
+def test_a_wrong_configuration_is_a_clear_error(tmp_path: Path, text: str, problem: str) -> None:
+    config = tmp_path / "wrong.toml"
+    config.write_text(text)
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "HEXGEN_UP__DIRECTORY": str(tmp_path / "up")},
+    )
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreachable_redis_is_a_clear_error(config: Path) -> None:
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "HEXGEN_BROKER__URL": "redis://:secret@127.0.0.1:1/0"},
+    )
+    assert done.returncode == 2
+    assert "127.0.0.1:1" in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_missing_replay_ends_the_start_with_the_servers_own_words(
+    config: Path, tmp_path: Path
+) -> None:
+    absent = tmp_path / "absent.jsonl"
+    config.write_text(emulated_cluster(tmp_path / "up", replay=[absent], speed=50))
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "absent.jsonl" in done.stderr
+
+
+def test_an_unknown_profile_is_a_clear_error(config: Path, tmp_path: Path) -> None:
+    config.write_text(config.read_text().replace("l40s-x1-qwen3-30b-a3b", "no-such-profile"))
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "no-such-profile" in done.stderr
