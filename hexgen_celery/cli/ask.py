@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,14 @@ _SHOWN_ROWS = 50
 @click.option("--slo", type=float, help="Seconds the answer may take.")
 @click.option("--evidence", default="", help="Hints on the question or the data.")
 @click.option("--tenant", default=None, help="Who asks.")
-@click.option("--candidates", type=int, help="How many SQL candidates to make.")
-@click.option("--rounds", type=int, help="How many correction rounds each may take.")
+@click.option(
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the workflow for this question, such as candidates=5.",
+)
 @click.option("--no-wait", is_flag=True, help="Print the id and return.")
 @json_option
 @pass_cli
@@ -37,16 +44,13 @@ def ask_command(
     slo: float | None,
     evidence: str,
     tenant: str | None,
-    candidates: int | None,
-    rounds: int | None,
+    options: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
 ) -> int:
     """Ask QUESTION and wait for the answer."""
-    limits = {"candidates": candidates, "correction_rounds": rounds}
-    options = {name: value for name, value in limits.items() if value is not None}
     pending = cli.client.ask(
-        question, database, slo, evidence=evidence, tenant=tenant, options=options
+        question, database, slo, evidence=evidence, tenant=tenant, options=read_options(options)
     )
     if no_wait:
         print_json({"id": pending.id}) if as_json else console.print(pending.id)
@@ -84,6 +88,26 @@ def batch_command(
     if not as_json:
         console.print(f"{answered} of {len(pendings)} answered")
     return 0 if answered == len(pendings) else 1
+
+
+def read_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """`NAME=VALUE` pairs by name; a value that is no JSON is taken as text.
+
+    Raises:
+        InvalidSubmission: a pair has no name or no `=`.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not name or not equals:
+            raise InvalidSubmission(
+                f"{pair!r} is no option", field="--option", hint="write it as NAME=VALUE"
+            )
+        try:
+            options[name] = json.loads(text)
+        except json.JSONDecodeError:
+            options[name] = text
+    return options
 
 
 def read_questions(file: Path, defaults: dict[str, Any]) -> list[Question]:

@@ -76,6 +76,12 @@ REAL_SLO = SloClasses(interactive=60.0, relaxed=180.0)
 @click.option("--questions", "limit", type=click.IntRange(1), help="Only the first so many.")
 @click.option("--interactive-slo", type=float, help="Seconds for an interactive question.")
 @click.option("--relaxed-slo", type=float, help="Seconds for a relaxed question.")
+@click.option(
+    "--files",
+    "files_only",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Only write database, questions and recorded answers into this directory.",
+)
 @click.option("--speed", default=1.0, show_default=True, help="Emulated time over real time.")
 @json_option
 @pass_cli
@@ -86,10 +92,14 @@ def demo_command(
     limit: int | None,
     interactive_slo: float | None,
     relaxed_slo: float | None,
+    files_only: Path | None,
     speed: float,
     as_json: bool,
 ) -> int:
     """Start a cluster, ask all demo questions at once, report on answers and deadlines."""
+    if files_only is not None:
+        console.print(f"written: {build_demo(files_only).database.parent}", soft_wrap=True)
+        return 0
     began = time.monotonic()
     screen = Console(stderr=True, highlight=False) if as_json else console
     servers = choose_servers(llm_url, model, speed, cli.settings.llm)

@@ -79,6 +79,17 @@ def test_batch_names_a_bad_line(
     assert problem in error
 
 
+def test_ask_shows_rows_sql_and_deadline(cluster: RunningCluster, shown: Any) -> None:
+    arguments = ("ask", "Which cities?", "--db", "cities", "--slo", "60")
+    key = ("-o", "question_key=cities:all")
+    assert cluster.hexgen(*arguments, *key) == 0
+    text = shown.text
+    for part in ("Reykjavík", "SELECT name FROM city ORDER BY name", "deadline met", "why: "):
+        assert part in text
+    assert cluster.hexgen(*arguments, *key, "--json") == 0
+    assert shown.json["rows"] == [["Nara"], ["Reykjavík"], ["Tokyo"]]
+
+
 def test_ask_says_why_there_is_no_answer(cluster: RunningCluster, shown: Any) -> None:
     # Without a question key the emulated servers have no recorded answer, so the question fails.
     assert cluster.hexgen("ask", "Which cities?", "--db", "cities", "--slo", "60") == 1
@@ -90,7 +101,7 @@ def test_ask_says_why_there_is_no_answer(cluster: RunningCluster, shown: Any) ->
 
 def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any) -> None:
     arguments = ("ask", "Which cities?", "--db", "cities", "--slo", "60", "--no-wait", "--json")
-    assert cluster.hexgen(*arguments, "--candidates", "2", "--rounds", "0") == 0
+    assert cluster.hexgen(*arguments, "-o", "candidates=2", "-o", "correction_rounds=0") == 0
     question_id = shown.json["id"]
     _wait_for_start(cluster, question_id)
     cluster.client.pending(question_id).outcome(timeout=60)
@@ -164,7 +175,8 @@ def test_doctor_finds_a_healthy_cluster(cluster: RunningCluster, shown: Any) -> 
         (("ask", "Which?", "--db", "citis"), "unknown database 'citis'"),
         (("ask", "", "--db", "cities"), "question is empty"),
         (("ask", "Which?", "--db", "cities", "--slo", "0"), "slo_seconds"),
-        (("ask", "Which?", "--db", "cities", "--candidates", "99"), "candidates"),
+        (("ask", "Which?", "--db", "cities", "-o", "candidates=99"), "candidates"),
+        (("ask", "Which?", "--db", "cities", "-o", "candidates"), "is no option"),
         (("status", "nobody"), "no question 'nobody' is known"),
         (("trace", "nobody"), "no question 'nobody' is known"),
         (("cancel", "nobody"), "no question 'nobody' is known"),
