@@ -35,12 +35,12 @@ def wait_until_ready(settings: Settings, plan: ClusterPlan, tend: Callable[[], b
     return True
 
 
-def is_healthy(url: str) -> bool:
-    """Whether the server at `url` answers `/health` with 200."""
+def is_healthy(url: str, path: str = "/health") -> bool:
+    """Whether the server at `url` answers `path` with 200."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.netloc, timeout=_HEALTH_SECONDS)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         return connection.getresponse().status == http.client.OK
     return False
 
