@@ -98,7 +98,19 @@ def test_invalid_utf8_is_shown_as_replacement(bound: tuple[sqlite3.Connection, R
 
 def test_deep_nesting_is_refused(bound: tuple[sqlite3.Connection, Rules]) -> None:
     with pytest.raises(sqlite3.OperationalError):
-        bound[0].execute("SELECT " + "(" * 300 + "1" + ")" * 300)
+        bound[0].execute("SELECT " + "abs(" * 600 + "1" + ")" * 600)
+
+
+def test_long_chains_and_wide_tables_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "wide.sqlite"
+    with sqlite3.connect(path) as plain:
+        plain.execute(f"CREATE TABLE wide ({', '.join(f'c{n}' for n in range(400))})")
+    plain.close()
+    connection = open_read_only(str(path), immutable=False)
+    Rules(connection)
+    chain = " OR ".join(f"c{n} = {n}" for n in range(300))
+    assert connection.execute(f"SELECT * FROM wide WHERE {chain}").fetchall() == []
+    connection.close()
 
 
 def test_the_path_may_hold_any_character(tmp_path: Path) -> None:
