@@ -41,10 +41,11 @@ class BenchCluster:
 
 
 @contextlib.contextmanager
-def constant_server(seconds: float) -> Iterator[str]:
-    """A server that answers everything after `seconds`; gives its URL."""
+def constant_server(seconds: float, replay: Path | None = None) -> Iterator[str]:
+    """A server that answers everything after `seconds`, from `replay` if given; gives its URL."""
     command = [sys.executable, "-m", "workers.emulator", "--model", MODEL]
     command += ["--constant-seconds", str(seconds)]
+    command += ["--replay", str(replay)] if replay else []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -55,12 +56,18 @@ def constant_server(seconds: float) -> Iterator[str]:
 
 @contextlib.contextmanager
 def bench_cluster(
-    constant_seconds: float, *, servers: int = 1, concurrency: int = 64, extra: str = ""
+    constant_seconds: float,
+    *,
+    servers: int = 1,
+    concurrency: int = 64,
+    replay: Path | None = None,
+    extra: str = "",
 ) -> Iterator[BenchCluster]:
     """A cluster of one pool of `servers` constant servers; `extra` is TOML put in front."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-bench-")))
-        urls = [stack.enter_context(constant_server(constant_seconds)) for _ in range(servers)]
+        servers_up = [constant_server(constant_seconds, replay) for _ in range(servers)]
+        urls = [stack.enter_context(server) for server in servers_up]
         config = directory / "cluster.toml"
         config.write_text(_document(directory, urls, concurrency, extra), encoding="utf-8")
         state = stack.enter_context(local_cluster(config, READY_SECONDS))

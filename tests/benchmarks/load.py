@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import redis
 
+from hexgen_celery.evaluation.questions import GoldQuestion
 from tests.benchmarks.bench_cluster import MODEL, BenchCluster
 
 RESULT_CHANNEL = "celery-task-meta-"
@@ -104,6 +105,17 @@ def chat_payload() -> dict[str, Any]:
         "workflow": "chat",
         "slo_seconds": 600,
         "options": {"max_tokens": 64},
+    }
+
+
+def question_payload(question: GoldQuestion, slo_seconds: float) -> dict[str, Any]:
+    """One text-to-SQL question, whose recorded answers are found by its key."""
+    return {
+        "question": question.question,
+        "database": question.database,
+        "evidence": question.evidence,
+        "slo_seconds": slo_seconds,
+        "options": {"question_key": question.key},
     }
 
 

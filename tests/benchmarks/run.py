@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tests.benchmarks import ledger
 from tests.benchmarks.rows import BenchmarkSkipped, Row, meets_bar, problem_of
@@ -83,7 +83,15 @@ def _run_one(benchmark: Benchmark, result: AreaResult, console: Console) -> None
 
 def table(results: dict[str, AreaResult]) -> Table:
     """The results as a table, one line per measure."""
-    grid = Table("measure", "value", "unit", "bar", "runs", "spread", "")
+    grid = Table(
+        Column("measure", overflow="fold", min_width=50),
+        "value",
+        "unit",
+        "bar",
+        "runs",
+        "spread",
+        "",
+    )
     for result in results.values():
         for row in result.rows:
             grid.add_row(*_cells(row))
