@@ -88,3 +88,8 @@ class Keys:
     def instances(self) -> str:
         """Hash: instance name → registration and heartbeat (JSON)."""
         return self._key("instances")
+
+    @property
+    def queue_root(self) -> str:
+        """Where the keys of the queues begin; the rest of them is in lua/lib/queue.lua."""
+        return self._key("queue")

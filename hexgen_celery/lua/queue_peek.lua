@@ -1,0 +1,19 @@
+-- queue_peek: the most urgent messages of a sorted set, feasible ones first; changes nothing.
+--
+-- KEYS lib/queue. ARGV 1 queue, 2 how many. Returns {token, value, demoted (0 or 1), …}.
+local found = {}
+local left = tonumber(ARGV[2])
+for demoted, part in ipairs({'waiting', 'demoted'}) do
+  if left > 0 then
+    for _, token in ipairs(redis.call('ZRANGE', of(ARGV[1], part), 0, left - 1)) do
+      local value = redis.call('HGET', MESSAGES, token)
+      if value then
+        found[#found + 1] = token
+        found[#found + 1] = value
+        found[#found + 1] = demoted - 1
+        left = left - 1
+      end
+    end
+  end
+end
+return found

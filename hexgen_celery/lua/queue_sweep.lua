@@ -1,0 +1,43 @@
+-- queue_sweep: puts back what nobody renewed, on Redis' own clock.
+--
+-- When nobody swept for longer than ARGV 3, Redis was away or paused and nobody could renew either:
+-- all leases are extended once before any is taken for dead. A message whose lease ended ARGV 4
+-- times is a dead letter.
+--
+-- KEYS lib/queue. ARGV 1 lease in ms, 2 a sweep is due so many ms after the last, 3 gap in ms,
+-- 4 deliveries, 5 how many leases to end at most.
+-- Returns {put back, buried, extended}.
+local SWEPT = ROOT .. ':swept'
+local now_ms, lease_ms = milliseconds(), tonumber(ARGV[1])
+local swept = tonumber(redis.call('GET', SWEPT) or now_ms - tonumber(ARGV[2]))
+if now_ms >= swept and now_ms - swept < tonumber(ARGV[2]) then return {0, 0, 0} end
+redis.call('SET', SWEPT, whole(now_ms))
+if now_ms - swept > tonumber(ARGV[3]) then
+  local all = redis.call('ZRANGE', LEASES, 0, -1)
+  for _, token in ipairs(all) do redis.call('ZADD', LEASES, whole(now_ms + lease_ms), token) end
+  return {0, 0, #all}
+end
+
+local back, buried = 0, 0
+local ended = redis.call('ZRANGEBYSCORE', LEASES, '-inf', whole(now_ms), 'LIMIT', 0, ARGV[5])
+for _, token in ipairs(ended) do
+  local value = redis.call('HGET', MESSAGES, token)
+  local held = string.sub(redis.call('HGET', HOLDERS, token) or '-', 2)
+  if not value then
+    redis.call('ZREM', LEASES, token)
+    redis.call('HDEL', HOLDERS, token)
+  else
+    local entry = parse(value)
+    release(token, entry)
+    local deliveries = redis.call('HINCRBY', DELIVERIES, token, 1)
+    if deliveries >= tonumber(ARGV[4]) then
+      bury(token, value, entry, 'its lease ended ' .. deliveries .. ' times, last held by ' .. held,
+        now_ms)
+      buried = buried + 1
+    else
+      put_back(token, value, entry, true)
+      back = back + 1
+    end
+  end
+end
+return {back, buried, 0}

@@ -1,0 +1,176 @@
+"""What a queued message consists of: identity, urgency, cost and Celery's payload. Pure.
+
+The numbers stand in a binary header in front of the payload (`lua/lib/queue.lua` names the fields),
+so that scripts need not parse JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kombu.utils.json import dumps, loads
+
+from hexgen_celery.core.admission import ClaimCost
+
+HEADER = "hexgen"
+"""The message header that carries an urgency, as `Urgency.to_header` builds it."""
+
+_STRUCT = struct.Struct(">BHdddIIQQ")
+_LIST, _SORTED = 0, 1
+_TOKEN_BYTES = 8
+_TOKEN_CHARACTERS = 12
+_MAX_TOKENS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Urgency:
+    """Rank and cost of a message. Times in Unix seconds, work in integer microseconds.
+
+    `key` is the latest start time (smallest first), `feasible_until` the moment after which it is
+    demoted, `since` its age among the demoted; KV and prefill tokens are what admission counts.
+    """
+
+    key: float
+    feasible_until: float = math.inf
+    since: float = 0.0
+    kv_tokens: int = 0
+    prefill_tokens: int = 0
+    prefill_us: int = 0
+    decode_us: int = 0
+
+    @property
+    def cost(self) -> ClaimCost:
+        """What admission compares with an allowance."""
+        return ClaimCost(self.kv_tokens, self.prefill_tokens)
+
+    def to_header(self) -> list[float | None]:
+        """The value of the message header; JSON has no infinity, so None stands for it."""
+        until = None if math.isinf(self.feasible_until) else self.feasible_until
+        work = (self.kv_tokens, self.prefill_tokens, self.prefill_us, self.decode_us)
+        return [self.key, until, self.since, *work]
+
+    @classmethod
+    def from_header(cls, values: Iterable[Any]) -> Urgency:
+        """The urgency in a message header.
+
+        Raises:
+            ValueError: it is not what `to_header` builds.
+        """
+        key, until, since, kv_tokens, prefill_tokens, prefill_us, decode_us = values
+        return cls(
+            float(key),
+            math.inf if until is None else float(until),
+            float(since),
+            min(int(kv_tokens), _MAX_TOKENS),
+            min(int(prefill_tokens), _MAX_TOKENS),
+            int(prefill_us),
+            int(decode_us),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """One message as Redis holds it. `payload` is Kombu's JSON."""
+
+    token: str
+    queue: str
+    urgency: Urgency
+    payload: bytes
+    is_sorted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A message that this process holds now.
+
+    `deliveries` is how often its lease ended elsewhere; None when it was never delivered before.
+    """
+
+    message: Queued
+    deliveries: int | None = None
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether somebody had it before."""
+        return self.deliveries is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message about to be queued: its token, and the value that the put script stores."""
+
+    token: str
+    value: bytes = field(repr=False)
+
+
+def token_of(identity: str) -> str:
+    """The short name under which scripts know the message `identity` (its Celery task id).
+
+    60 bits in 12 lower-case characters, whose order is the same in every locale.
+    """
+    digest = hashlib.blake2b(identity.encode(), digest_size=_TOKEN_BYTES).digest()
+    return base64.b32hexencode(digest).decode().lower()[:_TOKEN_CHARACTERS]
+
+
+def outgoing(queue: str, message: dict[str, Any], now: float) -> Outgoing:
+    """Kombu's `message` for a sorted set.
+
+    With an urgency header its identity is its task id, so that a request which is sent twice waits
+    once. Without one (a client that knows nothing of us) it is the publication, and it waits in
+    order of arrival at `now` (Unix seconds).
+    """
+    headers = message.get("headers") or {}
+    values = headers.get(HEADER)
+    if values is None:
+        identity, urgency = message["properties"]["delivery_tag"], Urgency(now, since=now)
+    else:
+        headers = {name: value for name, value in headers.items() if name != HEADER}
+        message = {**message, "headers": headers}
+        identity, urgency = str(headers.get("id")), Urgency.from_header(values)
+    return Outgoing(token_of(identity), encode(queue, urgency, dumps(message).encode()))
+
+
+def encode(queue: str, urgency: Urgency, payload: bytes) -> bytes:
+    """The stored value of a sorted set's message."""
+    name = queue.encode()
+    head = _STRUCT.pack(
+        _SORTED,
+        len(name),
+        urgency.key,
+        urgency.feasible_until,
+        urgency.since,
+        urgency.kv_tokens,
+        urgency.prefill_tokens,
+        urgency.prefill_us,
+        urgency.decode_us,
+    )
+    return head + name + payload
+
+
+def decode(token: bytes | str, value: bytes) -> Queued:
+    """The message that `value` stores."""
+    kind, length, *numbers = _STRUCT.unpack_from(value)
+    payload_at = _STRUCT.size + length
+    name = token.decode() if isinstance(token, bytes) else token
+    queue = value[_STRUCT.size : payload_at].decode()
+    return Queued(name, queue, Urgency(*numbers), value[payload_at:], kind == _SORTED)
+
+
+def kombu_message(claimed: Claimed) -> dict[str, Any]:
+    """The payload as Kombu delivers it: under our token, with its urgency and redelivery."""
+    message = claimed.message
+    payload: dict[str, Any] = loads(message.payload)
+    payload["properties"]["delivery_tag"] = message.token
+    headers = payload.setdefault("headers", {})
+    if message.is_sorted:
+        headers[HEADER] = message.urgency.to_header()
+    if claimed.redelivered:
+        headers["redelivered"] = True
+        payload["properties"].setdefault("delivery_info", {})["redelivered"] = True
+    return payload
