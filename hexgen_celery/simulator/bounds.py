@@ -50,8 +50,9 @@ def request_seconds(request: WorkloadRequest, profile: Profile) -> float:
 def conserved_throughput(lines: Sequence[WorkloadQuestion], fleet: Fleet) -> float:
     """Questions per second if every instance worked without pause at its best efficiency.
 
-    Best is: the shared beginnings always cached, and the cost of reading the weights split over as
-    many sequences as fit the KV memory with the workload's mean context.
+    Best is: the shared beginnings always cached and held once, and the weights read as seldom as
+    possible. Sequences need KV for what they do not share, so the steps of a run number at least
+    the sum over generated tokens of that private context, divided by the KV memory.
     """
     return sum(1.0 / _mean_work(lines, instance.profile) for instance in fleet.instances)
 
@@ -59,9 +60,11 @@ def conserved_throughput(lines: Sequence[WorkloadQuestion], fleet: Fleet) -> flo
 def _mean_work(lines: Sequence[WorkloadQuestion], profile: Profile) -> float:
     requests = [request for line in lines for request in line.requests]
     tokens = sum(request.output_tokens for request in requests)
-    context = sum(r.output_tokens * (r.input_tokens + r.output_tokens / 2) for r in requests)
-    batch = max(1.0, min(profile.max_sequences, profile.kv_tokens / (context / tokens)))
-    # The best possible step spreads its base over the batch; prefill steps cost their own time.
+    private = sum(
+        r.output_tokens * (r.input_tokens - prefix_tokens(r.prefix("")) + r.output_tokens / 2)
+        for r in requests
+    )
+    batch = max(1.0, min(profile.max_sequences, profile.kv_tokens * tokens / private))
     shared = replace(profile, decode_base=profile.decode_base / batch)
     return sum(_work(request, shared) for request in requests) / len(lines)
 

@@ -31,6 +31,7 @@ class Forecast:
         self._outputs = OutputEstimator()
         self._paths = PathEstimator()
         self._output_cache: dict[tuple[str, str], int] = {}
+        self._remaining_cache: dict[PlannedRequest, tuple[float, float]] = {}
         self._stage_seconds: dict[str, tuple[int, float]] = {}
 
     def train(self, plans: Iterable[QuestionPlan]) -> None:
@@ -43,6 +44,7 @@ class Forecast:
             self._paths.observe(path_nodes, "")
             self._learn_stages(path_nodes)
         self._output_cache.clear()
+        self._remaining_cache.clear()
 
     def output_tokens(self, stage: str, step: str) -> int:
         """L̂_out of a request, rounded to whole tokens so that sums of them cancel exactly."""
@@ -52,13 +54,19 @@ class Forecast:
             self._output_cache[stage, step] = known
         return known
 
-    def remaining(self, node: PlannedRequest, output_tokens: int) -> tuple[float, float]:
+    def remaining(self, node: PlannedRequest) -> tuple[float, float]:
         """Mean and 10th percentile of the seconds from this request's start to the question's end.
 
         Nothing follows a chat request.
         """
+        known = self._remaining_cache.get(node)
+        if known is None:
+            known = self._remaining_cache[node] = self._estimate_remaining(node)
+        return known
+
+    def _estimate_remaining(self, node: PlannedRequest) -> tuple[float, float]:
         request = node.request
-        own = self.seconds(node, output_tokens)
+        own = self.seconds(node, self.output_tokens(request.stage, request.step))
         if request.stage == CHAT:
             return own, own
         estimate = self._paths.remaining(request.stage, request.step, node.round, "", own)

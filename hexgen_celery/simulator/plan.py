@@ -11,9 +11,9 @@ from hexgen_celery.workloads import WorkloadQuestion, WorkloadRequest
 CHAT = "chat"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PlannedRequest:
-    """A request with its place in the DAG.
+    """A request with its place in the DAG; equal only to itself.
 
     `successors` are positions in the plan, `prerequisites` counts what must end before it, `round`
     how many of its own step came before. Policies never see the successors.

@@ -51,10 +51,11 @@ class StabilityRule:
 
     The backlog is the number of open questions seen by arriving ones. It grows when its mean over
     the last third exceeds the one over the first third by more than `tolerance` of the questions
-    that arrived in between.
+    that arrived in between, and by more than the `slack` (questions) by which it fluctuates anyway.
     """
 
     tolerance: float = 0.05
+    slack: float = 20.0
 
     def growth(self, backlog: Sequence[int]) -> float:
         """Share of the arrivals that stayed behind."""
@@ -66,7 +67,8 @@ class StabilityRule:
 
     def stable(self, backlog: Sequence[int]) -> bool:
         """Whether the backlog kept within bounds."""
-        return self.growth(backlog) <= self.tolerance
+        between = len(backlog) - len(backlog) // 3
+        return self.growth(backlog) * between <= max(self.tolerance * between, self.slack)
 
 
 @dataclass(frozen=True, slots=True)
