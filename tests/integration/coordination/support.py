@@ -138,6 +138,19 @@ def _ended(view: WorkflowView) -> set[str]:
     return {name for name, node in view.nodes.items() if node.status in final}
 
 
+class InterruptedDag(Dag):
+    """Lets something else happen while a transition is being planned."""
+
+    def __init__(self) -> None:
+        self.intruder: Callable[[], None] | None = None
+
+    def advance(self, view: WorkflowView, node: NodeState) -> Expansion:
+        intruder, self.intruder = self.intruder, None
+        if intruder is not None:
+            intruder()
+        return super().advance(view, node)
+
+
 class Scripted:
     """A definition made of three functions, for the odd cases."""
 
