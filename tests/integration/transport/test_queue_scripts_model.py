@@ -1,0 +1,192 @@
+"""The queue scripts on a real Redis against the pure model, in random histories."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from hexgen_celery.core.admission import Allowance
+from hexgen_celery.core.order.claim import ClaimRules
+from hexgen_celery.transport.messages import Claimed, Outgoing, Urgency, encode, token_of
+from hexgen_celery.transport.scripts import QueueScripts, SweepRules
+from tests.integration.transport.queue_model import QueueModel
+
+pytestmark = pytest.mark.integration
+
+ROOT = "{model}:queue"
+LONG = 1000.0
+DELIVERIES = 3
+SWEEP = SweepRules(LONG, 0.0, LONG, DELIVERIES)
+POOL, INSTANCE = "gpu.a100.x", "gpu.a100.x.1"
+QUEUE_SETS = ((POOL,), (INSTANCE,), (POOL, INSTANCE), ("sql",))
+
+holders = st.sampled_from(["one", "two"])
+queues = st.sampled_from([POOL, INSTANCE, "sql"])
+# Far from the present, so that no run is slow enough to change what is feasible.
+moments = st.sampled_from([-LONG, LONG, math.inf])
+rooms = st.integers(0, 6) | st.just(math.inf)
+
+
+@st.composite
+def urgencies(draw: st.DrawFn) -> Urgency:
+    small = st.integers(0, 5)
+    return Urgency(
+        key=draw(small),
+        feasible_until=time.time() + draw(moments),
+        since=draw(small),
+        kv_tokens=draw(small),
+        prefill_tokens=draw(small),
+        prefill_us=draw(small),
+        decode_us=draw(small),
+    )
+
+
+class Queues(RuleBasedStateMachine):
+    """One history; `client` is set by the test."""
+
+    client: redis.Redis
+    tokens = Bundle("tokens")
+
+    def __init__(self) -> None:
+        super().__init__()
+        for key in self.client.keys(f"{ROOT}*"):
+            self.client.delete(key)
+        self.rules = ClaimRules(every=3, patience=2, depth=2)
+        self.model = QueueModel(self.rules, DELIVERIES)
+        self.scripts = QueueScripts(self.client, ROOT)
+        self.payloads: dict[str, bytes] = {}
+
+    @rule(target=tokens, number=st.integers(0, 30), queue=queues, urgency=urgencies())
+    def put(self, number: int, queue: str, urgency: Urgency) -> str:
+        token = token_of(str(number))
+        payload = f"payload {len(self.payloads)}".encode()
+        expected = self.model.put(token, queue, urgency)
+        assert self.scripts.put(Outgoing(token, encode(queue, urgency, payload))) is expected
+        if expected:
+            self.payloads[token] = payload
+        return token
+
+    @rule(
+        holder=holders,
+        names=st.sampled_from(QUEUE_SETS),
+        allowance=st.builds(Allowance, rooms, rooms, st.integers(0, 3)),
+    )
+    def claim(self, holder: str, names: tuple[str, ...], allowance: Allowance) -> None:
+        expected = self.model.claim(holder, names, allowance)
+        outcome = self.scripts.claim(holder, LONG, names, allowance, self.rules)
+        if expected is None:
+            assert not isinstance(outcome, Claimed)
+            assert outcome.waits is bool(self.model.waiting(*names))
+            return
+        assert isinstance(outcome, Claimed)
+        message = outcome.message
+        assert (message.token, message.queue) == (expected.token, expected.queue)
+        assert message.urgency == expected.urgency
+        assert message.payload == self.payloads[message.token]
+        assert outcome.deliveries == expected.deliveries
+
+    @rule(holder=holders, token=tokens)
+    def first_token(self, holder: str, token: str) -> None:
+        assert self.scripts.first_token(holder, token) is self.model.first_token(holder, token)
+
+    @rule(token=tokens)
+    def ack(self, token: str) -> None:
+        assert self.scripts.ack([token]) == int(self.model.ack(token))
+
+    @rule(holder=holders, token=tokens)
+    def requeue(self, holder: str, token: str) -> None:
+        assert self.scripts.requeue(holder, [token]) == int(self.model.requeue(holder, token))
+
+    @rule(holder=holders, token=tokens)
+    def reject(self, holder: str, token: str) -> None:
+        assert self.scripts.reject(holder, [token], "no") == int(self.model.reject(holder, token))
+
+    @rule(holder=holders, token=tokens)
+    def renew(self, holder: str, token: str) -> None:
+        """What it holds, and one it may have lost: taken again if it waits."""
+        held = [*dict.fromkeys([*self.model.held(holder), token])]
+        assert self.scripts.renew(holder, LONG, held) == self.model.renew(holder, held)
+
+    @rule(token=tokens)
+    def lease_ends(self, token: str) -> None:
+        entry = self.model.entries.get(token)
+        if entry is None or not entry.holder:
+            return
+        self.client.zadd(f"{ROOT}:leases", {token: 1})
+        swept = self.scripts.sweep(SWEEP)
+        assert swept.put_back + swept.buried == 1
+        self.model.end_lease(token)
+        assert swept.buried == int(token in self.model.dead)
+
+    @rule(token=tokens, key=st.integers(0, 5), moment=moments)
+    def rescore(self, token: str, key: int, moment: float) -> None:
+        until = time.time() + moment
+        assert self.scripts.rescore(token, key, until) is self.model.rescore(token, key, until)
+
+    @rule(token=tokens, source=queues, goal=queues)
+    def move(self, token: str, source: str, goal: str) -> None:
+        if source != goal:
+            moved = self.scripts.move(source, goal, [token])
+            assert moved == int(self.model.move(source, goal, token))
+
+    @rule(source=queues, goal=queues)
+    def move_all(self, source: str, goal: str) -> None:
+        if source != goal:
+            waiting = self.model.waiting(source)
+            assert self.scripts.move_all(source, goal) == len(waiting)
+            for entry in waiting:
+                self.model.move(source, goal, entry.token)
+
+    @rule(token=tokens)
+    def remove(self, token: str) -> None:
+        assert self.scripts.remove([token]) == int(self.model.remove(token))
+
+    @rule(token=tokens)
+    def redrive(self, token: str) -> None:
+        assert self.scripts.redrive([token]) == int(self.model.redrive(token))
+
+    @invariant()
+    def counters_and_places_agree(self) -> None:
+        load: dict[Any, Any] = self.client.hgetall(f"{ROOT}:load")  # type: ignore[assignment]
+        assert {k.decode(): int(v) for k, v in load.items()} == self.model.load()
+        for queue in (POOL, INSTANCE, "sql"):
+            names = {e.token for e in self.model.waiting(queue)}
+            places = [f"{ROOT}:{queue}:{part}" for part in ("waiting", "demoted")]
+            found = [token.decode() for key in places for token in self.client.zrange(key, 0, -1)]
+            assert sorted(found) == sorted(names)
+        held = {e.token for e in self.model.entries.values() if e.holder}
+        assert {t.decode() for t in self.client.zrange(f"{ROOT}:leases", 0, -1)} == held
+
+    def teardown(self) -> None:
+        """When all is done nothing is left but what outlives messages."""
+        self.scripts.ack(list(self.model.entries))
+        self.scripts.drop(list(self.model.dead))
+        left = {key.decode() for key in self.client.keys(f"{ROOT}*")}
+        assert left <= {f"{ROOT}:claims", f"{ROOT}:swept"}
+
+
+def test_random_histories_equal_the_model(redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        Queues.client = client
+        run_state_machine_as_test(
+            Queues,
+            settings=settings(
+                max_examples=60,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
