@@ -176,6 +176,14 @@ class Simulation:
         queue.put(attempt)
         for taker in takers:
             self._claim(taker, now)
+        if self._stealing.enabled and attempt.queue is not None:
+            self._offer(now)
+
+    def _offer(self, now: float) -> None:
+        """Something waits: let idle servers look at it, since nothing else wakes them."""
+        for server in self.servers.values():
+            if not server.running:
+                self._claim(server, now)
 
     def _claim(self, server: Server, now: float) -> None:
         """Let a server take what it has room for."""
