@@ -129,7 +129,7 @@ def _result(
     first, last = observer.probe_times
     window = last - first
     rule = StabilityRule()
-    engines = [server.engine.counters for server in simulation.servers.values()]
+    engines = [each for server in simulation.servers.values() for each in server.counters]
     queries = sum(counters.prefix_queries for counters in engines)
     policies = config.policies
     return SimulationResult(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hexgen_celery.core.admission import ClaimCost, EngineLoad, claim_cost
 from hexgen_celery.core.budgets import BudgetLedger
-from hexgen_celery.core.engine import Engine, EngineRequest
+from hexgen_celery.core.engine import Engine, EngineCounters, EngineRequest
 from hexgen_celery.core.fleet import FleetInstance
 from hexgen_celery.core.order import WaitingQueue
 from hexgen_celery.core.prefix_ledger import PrefixLedger
@@ -88,7 +88,7 @@ class Server:
         self.claims = 0
         self.wake_at: float | None = None
         self._prefix_cache = prefix_cache
-        self._past_busy_seconds = 0.0
+        self._past_counters: list[EngineCounters] = []
         self._claimed_kv = 0
         self._claimed_prefill = 0
         self._prefixes = PrefixLedger(spec.profile, enabled=prefix_cache)
@@ -102,9 +102,9 @@ class Server:
         )
 
     @property
-    def busy_seconds(self) -> float:
-        """Seconds spent in engine steps, over restarts."""
-        return self._past_busy_seconds + self.engine.counters.busy_seconds
+    def counters(self) -> list[EngineCounters]:
+        """The engine's totals, one entry per start of the server."""
+        return [*self._past_counters, self.engine.counters]
 
     def load(self) -> EngineLoad:
         """What admission looks at."""
@@ -170,8 +170,7 @@ class Server:
     def first_token(self, attempt: Attempt, now: float) -> None:
         """The prompt of a running request is computed."""
         attempt.first_token_at = now
-        self._claimed_prefill -= attempt.uncached
-        self.view.outstanding_prefill_tokens -= attempt.uncached
+        self._discharge_prefill(attempt)
 
     def finish(self, attempt: Attempt) -> None:
         """A running request is complete."""
@@ -189,10 +188,14 @@ class Server:
         lost = list(self.running.values())
         for attempt in lost:
             if attempt.first_token_at is None:
-                self.first_token(attempt, 0.0)
+                self._discharge_prefill(attempt)
             self.finish(attempt)
-        self._past_busy_seconds += self.engine.counters.busy_seconds
+        self._past_counters.append(self.engine.counters)
         self.engine = Engine(self.profile, prefix_cache=self._prefix_cache)
         self._prefixes.clear()
         self.wake_at = None
         return lost
+
+    def _discharge_prefill(self, attempt: Attempt) -> None:
+        self._claimed_prefill -= attempt.uncached
+        self.view.outstanding_prefill_tokens -= attempt.uncached

@@ -253,7 +253,11 @@ class Simulation:
     def _probe(self, now: float) -> None:
         for server in self.servers.values():
             self._advance(server, now)
-        self._observer.probe(now, {name: s.busy_seconds for name, s in self.servers.items()})
+        busy = {
+            name: sum(counters.busy_seconds for counters in server.counters)
+            for name, server in self.servers.items()
+        }
+        self._observer.probe(now, busy)
 
     def _incident(self, incident: Incident, now: float) -> None:
         server = self.servers[incident.instance]

@@ -292,8 +292,6 @@ class Engine:
     def _plan_stretch(self) -> None:
         steps = 1
         if not self._chunks:
-            if not self._batch.members:
-                return
             wanted = 1 if self._admission_closed else self._batch.steps_to_finish()
             steps = self._batch.affordable_steps(wanted, self._kv.free_blocks)
         prefill = sum(self.profile.prefill_seconds(n, s.computed) for s, n in self._chunks)

@@ -37,7 +37,7 @@ def drain(engine: Engine) -> list[EngineEvent]:
     return events
 
 
-def times(events: list[EngineEvent]) -> dict[tuple[str, str], float]:
+def times(events: list[EngineEvent]) -> dict[tuple[str, str], object]:
     return {(e.request_id, str(e.kind)): pytest.approx(e.at) for e in events}
 
 
@@ -198,6 +198,40 @@ def test_an_aborted_request_leaves_at_the_end_of_the_step() -> None:
     # Both until 0.32, then a alone: 0.32 + 7 · 0.11.
     assert times(drain(engine))["a", "finished"] == 1.09
     assert engine.kv_used_tokens == 0
+
+
+def test_an_abort_at_the_moment_a_step_begins_keeps_the_request_out_of_it() -> None:
+    engine = Engine(SIMPLE)
+    engine.submit(EngineRequest("a", 50, 9), 0.0)
+    engine.submit(EngineRequest("b", 50, 9), 0.0)
+    engine.advance(0.1)
+    assert engine.next_event_at() == pytest.approx(0.1 + 8 * 0.12)
+    assert engine.abort("b", 0.1)
+    assert times(drain(engine))["a", "finished"] == 0.1 + 8 * 0.11
+
+
+def test_an_abort_during_the_prefill_of_a_long_prompt() -> None:
+    engine = Engine(replace(SIMPLE, max_batched_tokens=100))
+    engine.submit(EngineRequest("a", 500, 9, SHARED[:1]), 0.0)
+    engine.submit(EngineRequest("b", 50, 1), 0.0)
+    assert engine.advance(0.15) == []
+    assert engine.abort("a", 0.15)
+    # The second chunk ends at 0.2, then b; the 200 tokens computed stay in the cache.
+    assert times(drain(engine)) == {("b", "first_token"): 0.3, ("b", "finished"): 0.3}
+    assert engine.cached_tokens(SHARED[:1]) == 200
+
+
+def test_after_a_preemption_nobody_joins_the_same_step() -> None:
+    engine = Engine(replace(SIMPLE, kv_tokens=40))
+    engine.submit(EngineRequest("a", 16, 9), 0.0)
+    engine.submit(EngineRequest("b", 16, 9), 0.0)
+    preempted_at = 0.1 + 4 * 0.12
+    events = engine.advance(preempted_at + 1e-9)
+    assert [str(e.kind) for e in events][-1] == "preempted"
+    assert engine.waiting == 1
+    engine.submit(EngineRequest("c", 4, 1, priority=-1.0), preempted_at + 1e-9)
+    # a's step of 0.11, then c in a's next one: 0.11 and 4 tokens of prefill.
+    assert times(drain(engine))["c", "finished"] == preempted_at + 0.11 + 0.114
 
 
 def test_a_waiting_request_can_be_aborted() -> None:

@@ -200,6 +200,20 @@ def test_a_pool_queue_is_served_by_all_its_instances() -> None:
     assert result.unanswered == 0
 
 
+def test_what_waits_for_a_lost_pool_moves_on() -> None:
+    chosen = Policies(
+        dispatch=Choice("alpha", {"placement": "pool"}),
+        order=Choice("least-laxity"),
+        admission=Choice("fixed-slots", {"slots": 1}),
+    )
+    incidents = tuple(Incident(12.0, f"fast-{n}", IncidentKind.DOWN) for n in (1, 2))
+    result = run(config(rate=2.0, policies=chosen, incidents=incidents, keep_requests=True))
+    assert result.unanswered == 0
+    late = {r.instance for r in result.requests if r.claimed > 12.0}
+    assert late == {"slow-1"}
+    assert any(r.ready < 12.0 < r.claimed and r.attempt == 1 for r in result.requests)
+
+
 def test_an_idle_instance_may_steal() -> None:
     # Everything is sent to the first instance, which may hold one request at a time.
     chosen = Policies(
