@@ -8,7 +8,8 @@ from typing import Any, Literal
 from celery import Celery
 from kombu import Exchange, Queue
 
-from hexgen_celery.broker import broker_url, celery_url
+from hexgen_celery.broker import broker_url, celery_url, queue_url
+from hexgen_celery.keys import Keys
 from hexgen_celery.names import (
     ASK,
     ASK_QUEUE,
@@ -25,6 +26,8 @@ Route = Callable[..., dict[str, Any] | None]
 
 HEALTH_CHECK_SECONDS = 25
 POOLED_CONNECTIONS = 32
+TRANSPORT_CONNECTIONS = 256
+URGENCY_TRANSPORT = "hexgen_celery.transport.transport:Transport"
 
 
 def create_app(settings: Settings, role: Role = "client") -> Celery:
@@ -36,14 +39,18 @@ def create_app(settings: Settings, role: Role = "client") -> Celery:
     Raises:
         BrokerUnavailable: no broker is configured or running.
     """
-    url = celery_url(broker_url(settings))
+    url = broker_url(settings)
     app = Celery(
-        f"hexgen.{role}", broker=url, backend=url, events="hexgen_celery.events:PipedEvents"
+        f"hexgen.{role}",
+        broker=queue_url(url, settings.broker.transport),
+        backend=celery_url(url),
+        events="hexgen_celery.events:PipedEvents",
     )
     app.set_current()
     app.conf.update(
         **_serialization(),
         **_delivery(),
+        **_transport(settings),
         **_connections(settings),
         **_observation(),
         result_expires=int(settings.broker.result_ttl_seconds),
@@ -102,17 +109,35 @@ def _delivery() -> dict[str, Any]:
     }
 
 
-def _connections(settings: Settings) -> dict[str, Any]:
+def _transport(settings: Settings) -> dict[str, Any]:
     timeout = settings.broker.socket_timeout_seconds
-    sockets = {
+    options: dict[str, Any] = {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
         "socket_keepalive": True,
         "health_check_interval": HEALTH_CHECK_SECONDS,
+        "visibility_timeout": settings.broker.visibility_timeout_seconds,
     }
+    if settings.broker.transport == "kombu":
+        return {"broker_transport_options": options}
+    queues = settings.queues
+    options |= {
+        "max_connections": TRANSPORT_CONNECTIONS,
+        "body_encoding": "utf-8",
+        "queue_root": Keys(settings.broker.prefix).queue_root,
+        "lease_seconds": queues.lease_seconds,
+        "max_deliveries": queues.max_deliveries,
+        "claim_every": queues.demoted_every,
+        "claim_patience": queues.patience,
+        "claim_depth": queues.depth,
+    }
+    return {"broker_transport": URGENCY_TRANSPORT, "broker_transport_options": options}
+
+
+def _connections(settings: Settings) -> dict[str, Any]:
+    timeout = settings.broker.socket_timeout_seconds
     visibility = settings.broker.visibility_timeout_seconds
     return {
-        "broker_transport_options": {**sockets, "visibility_timeout": visibility},
         "broker_connection_timeout": timeout,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
+from kombu.transport import TRANSPORT_ALIASES
+
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings
 
 SCHEMES = ("redis", "rediss", "unix")
 CELERY_SOCKET_SCHEME = "redis+socket"
+URGENCY_ALIAS = "hexgen"
+"""Kombu takes the transport of a socket URL from its scheme, whatever `broker_transport` says."""
 
 
 def broker_url(settings: Settings) -> str:
@@ -37,6 +41,15 @@ def celery_url(url: str) -> str:
     """`url` as Celery's result backend and Kombu spell it (they differ for sockets only)."""
     scheme, rest = url.split("://", 1)
     return f"{CELERY_SOCKET_SCHEME}://{rest}" if scheme == "unix" else url
+
+
+def queue_url(url: str, transport: str) -> str:
+    """`url` as Kombu must see it to take our transport (`urgency`) or its own (`kombu`)."""
+    known = celery_url(url)
+    if transport == "kombu" or not known.startswith(CELERY_SOCKET_SCHEME):
+        return known
+    TRANSPORT_ALIASES[URGENCY_ALIAS] = "hexgen_celery.transport.transport:Transport"
+    return known.replace(CELERY_SOCKET_SCHEME, f"{URGENCY_ALIAS}+socket", 1)
 
 
 def _read_password(path: Path) -> str:

@@ -9,6 +9,7 @@ from celery import Celery
 
 from hexgen_celery.app import Role, create_app, use_route
 from hexgen_celery.coordination.coordinator import Coordinator
+from hexgen_celery.coordination.timers import Backlog
 from hexgen_celery.databases import open_databases
 from hexgen_celery.keys import Keys
 from hexgen_celery.publisher import CeleryPublisher
@@ -16,6 +17,7 @@ from hexgen_celery.redis_client import connect
 from hexgen_celery.router import LiveRouter
 from hexgen_celery.settings import Settings
 from hexgen_celery.sql.databases import DatabaseRegistry
+from hexgen_celery.transport.inspection import waiting_in
 from hexgen_celery.workflows.registered_schemas import RegisteredSchemas
 from hexgen_celery.workflows.registry import load_definitions
 from hexgen_celery.workflows.tokens import RatioCounter
@@ -58,6 +60,13 @@ def connect_deployment(settings: Settings, role: Role, worker: str = "") -> Depl
         settings,
         load_definitions(settings, RegisteredSchemas(databases, RatioCounter())),
         CeleryPublisher(app, router, worker),
-        backlog=client.llen,
+        backlog=_backlog(client, keys, settings),
     )
     return Deployment(settings, keys, client, app, databases, coordinator, worker)
+
+
+def _backlog(client: redis.Redis, keys: Keys, settings: Settings) -> Backlog:
+    """How the coordinator asks the broker how much waits in a queue."""
+    if settings.broker.transport == "kombu":
+        return client.llen
+    return waiting_in(client, keys.queue_root)

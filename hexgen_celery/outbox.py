@@ -17,6 +17,7 @@ import structlog
 from hexgen_celery.names import SQL_STAGES, stage_task, stage_task_id
 from hexgen_celery.references import RequestRef
 from hexgen_celery.scripts import Scripts
+from hexgen_celery.transport.messages import Urgency
 from hexgen_celery.workflows.definition import (
     Json,
     NodeKind,
@@ -64,7 +65,8 @@ class Placement:
     """Where a request went and what it adds to that queue's ledger.
 
     Tokens left at None are the request's own estimates. Seconds of work are integer microseconds,
-    so that they sum to exactly zero. `reasons` goes into the trace.
+    so that they sum to exactly zero. `reasons` goes into the trace; `urgency` is what the message
+    is queued by.
     """
 
     queue: str
@@ -73,6 +75,7 @@ class Placement:
     prefill_us: int | None = None
     decode_us: int | None = None
     reasons: Mapping[str, float] = field(default_factory=dict)
+    urgency: Urgency | None = None
 
     def to_json(self) -> Json:
         """The values that are known."""

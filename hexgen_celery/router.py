@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import redis
 
 from hexgen_celery.core.dispatch import build_dispatch
+from hexgen_celery.core.order import OrderPolicy, build_order
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import InvalidParameter, UnknownName
 from hexgen_celery.core.scoring import decode_seconds, prefill_seconds, uncached_tokens
@@ -32,7 +33,9 @@ from hexgen_celery.live_cluster import (
 from hexgen_celery.names import SQL_QUEUE
 from hexgen_celery.outbox import OutboxEntry, Placement
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.request_urgency import question_urgency, request_urgency
 from hexgen_celery.settings import Settings
+from hexgen_celery.transport.messages import HEADER
 from hexgen_celery.workflows.definition import LlmCall
 
 
@@ -82,6 +85,7 @@ class LiveRouter:
         self._assigned: defaultdict[str, float] = defaultdict(float)
         self._lock = threading.Lock()
         self._policy = _policy(settings, rng or random.Random())
+        self._order = _order(settings)
         for record in self._declared:
             self._profile(record.profile)
 
@@ -103,13 +107,13 @@ class LiveRouter:
         _options: Any = None,
         task: Any = None,  # noqa: ARG002
         **_extra: Any,
-    ) -> dict[str, str] | None:
-        """Celery's task route: the queue of the request being sent; None for other messages."""
+    ) -> dict[str, Any] | None:
+        """Celery's task route: queue and urgency of the request being sent; None for others."""
         decision = _deciding.get()
         if decision is None:
             return None
         decision.placement = self.place(decision.entry)
-        return {"queue": decision.placement.queue}
+        return _destination(decision.placement)
 
     def place(self, entry: OutboxEntry) -> Placement:
         """Where `entry` goes now, and the work that adds to the ledger.
@@ -119,14 +123,14 @@ class LiveRouter:
         """
         call = entry.spec.call
         if not isinstance(call, LlmCall):
-            return Placement(SQL_QUEUE)
+            return Placement(SQL_QUEUE, urgency=question_urgency(entry.submission))
         snapshot = self._snapshot()
         request = request_view(entry, call, snapshot.now)
         cluster = self._cluster(snapshot, request.model)
         with self._lock:
             target = self._policy.choose(request, cluster)
             chosen = _chosen(cluster, target)
-            placement = _placement(request, chosen, target)
+            placement = _placement(request, chosen, target, self._order)
             self._assigned[chosen.instance] += _seconds(placement)
         return placement
 
@@ -177,6 +181,22 @@ def _policy(settings: Settings, rng: random.Random) -> Any:
         ) from error
 
 
+def _order(settings: Settings) -> OrderPolicy:
+    try:
+        return build_order(settings.queues.order)
+    except UnknownName as error:
+        raise InvalidSettings(
+            str(error), field="queues.order", hint="see docs/scheduling.md for the orders"
+        ) from error
+
+
+def _destination(placement: Placement) -> dict[str, Any]:
+    """What Celery's router must know: the queue, and the header that the message is queued by."""
+    if placement.urgency is None:
+        return {"queue": placement.queue}
+    return {"queue": placement.queue, "headers": {HEADER: placement.urgency.to_header()}}
+
+
 def _chosen(cluster: ClusterView, target: Target) -> InstanceView:
     """The instance whose profile prices the request: the target, or the first of its pool."""
     return next(
@@ -186,9 +206,11 @@ def _chosen(cluster: ClusterView, target: Target) -> InstanceView:
     )
 
 
-def _placement(request: RequestView, view: InstanceView, target: Target) -> Placement:
+def _placement(
+    request: RequestView, view: InstanceView, target: Target, order: OrderPolicy
+) -> Placement:
     uncached = uncached_tokens(request, view)
-    return Placement(
+    placement = Placement(
         queue=target.pool,
         prefill_tokens=uncached,
         output_tokens=round(request.output_tokens),
@@ -196,6 +218,7 @@ def _placement(request: RequestView, view: InstanceView, target: Target) -> Plac
         decode_us=round(decode_seconds(request, view) * MICROSECONDS),
         reasons={"score": round(target.score, 6), **target.reasons},
     )
+    return replace(placement, urgency=request_urgency(request, placement, order))
 
 
 def _seconds(placement: Placement) -> float:

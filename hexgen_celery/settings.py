@@ -36,11 +36,15 @@ class Section(BaseModel):
 
 
 class BrokerSettings(Section):
-    """Redis: broker, results and state. `url = "embedded"` starts one beside the processes."""
+    """Redis: broker, results and state. `url = "embedded"` starts one beside the processes.
+
+    `transport = "kombu"` takes Kombu's own lists in place of urgency-ordered queues with leases.
+    """
 
     url: SecretStr = SecretStr("embedded")
     password_file: Path | None = None
     prefix: Name = "hexgen"
+    transport: Literal["urgency", "kombu"] = "urgency"
     result_ttl_seconds: Positive = 3600.0
     socket_timeout_seconds: Positive = 10.0
     visibility_timeout_seconds: Positive = 60.0
@@ -167,6 +171,29 @@ class RouterSettings(Section):
     parameters: dict[str, float] = Field(default_factory=dict)
 
 
+class QueueSettings(Section):
+    """Leases of queued messages, and which request a claim takes (docs/queues.md).
+
+    A message whose lease ended `max_deliveries` times is a dead letter. `order` ranks what waits.
+    Of the claims every `demoted_every`-th serves the oldest request that is late already; one too
+    large for the room there is may be passed over `patience` times, for one of the next `depth`.
+    """
+
+    lease_seconds: Positive = 15.0
+    max_deliveries: PositiveInt = 5
+    order: str = "latest-start"
+    demoted_every: PositiveInt = 10
+    patience: Annotated[int, Field(ge=0)] = 8
+    depth: Annotated[int, Field(ge=0, le=200)] = 16
+
+
+class AdmissionSettings(Section):
+    """How much of its queue an LLM server may hold: policy and parameters (core/admission.py)."""
+
+    policy: str = "allowance"
+    parameters: dict[str, float] = Field(default_factory=dict)
+
+
 class UpSettings(Section):
     """How many processes `hexgen up` starts on this machine."""
 
@@ -199,6 +226,8 @@ class Settings(BaseSettings):
     pipeline: PipelineSettings = PipelineSettings()
     sql: SqlSettings = SqlSettings()
     router: RouterSettings = RouterSettings()
+    queues: QueueSettings = QueueSettings()
+    admission: AdmissionSettings = AdmissionSettings()
     workers: WorkerSettings = WorkerSettings()
     emulator: EmulatorSettings = EmulatorSettings()
     up: UpSettings = UpSettings()

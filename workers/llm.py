@@ -15,7 +15,13 @@ from hexgen_celery.instances import InstanceDirectory, InstanceRecord
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.names import LLM_TASKS
 from hexgen_celery.parts import PartStore
+from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.references import RequestRef
 from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from hexgen_celery.transport import process
+from hexgen_celery.transport.engine_admission import engine_admission
+from hexgen_celery.transport.messages import token_of
+from hexgen_celery.transport.process import use_admission
 from workers.celery_process import node_name, run_process
 from workers.instances import Announcer
 from workers.llm_requests import LlmExecutor
@@ -37,6 +43,7 @@ def serve(settings: Settings, instance_name: str) -> int:
     deployment = connect_deployment(settings, "llm", node_name(name))
     client = LlmClient(url, settings.llm)
     record = _record(pool, instance_name, url, deployment.worker)
+    use_admission(engine_admission(settings.admission, load_profile(pool.profile)))
     directory = InstanceDirectory(deployment.redis, deployment.keys)
     announcer = Announcer(directory, record, client, settings.workers.heartbeat_seconds)
     worker = StageWorker(
@@ -83,7 +90,13 @@ def _record(pool: PoolSettings, name: str, url: str, worker: str) -> InstanceRec
 
 def _executor(deployment: Deployment, client: LlmClient, model: str) -> LlmExecutor:
     parts = PartStore(deployment.redis, deployment.keys)
-    return LlmExecutor(client, PromptAssembler(parts), deployment.coordinator.first_token, model)
+
+    def first_token(ref: RequestRef) -> None:
+        """Its prefill leaves the admission of this worker and the ledger of the deployment."""
+        process.first_token(token_of(str(ref)))
+        deployment.coordinator.first_token(ref)
+
+    return LlmExecutor(client, PromptAssembler(parts), first_token, model)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
