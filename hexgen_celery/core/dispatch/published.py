@@ -4,7 +4,9 @@ Why: the policy this project re-implements; the reference for every comparison.
 What: the instance with the largest (1−α)·β/t_queue − α·t_comp, t_queue the sum of t_comp of the
 requests waiting there, t_comp = prefill(L_in) + decode(L̂_out) alone on a cold instance.
 Inputs: seconds of waiting work, token counts, profile.
-Config: `alpha` in [0, 1]; `beta` in s²; `queue_floor_seconds`, the t_queue of an empty queue.
+Config: `alpha` in [0, 1]; `beta` in s²; `queue_floor_seconds`, the t_queue of an empty queue;
+`count_running`, whether what runs belongs to t_queue. An engine that batches continuously hardly
+ever lets a request wait, so without it the first term says nothing.
 Trade-offs: β mixes units, so the best α moves with load and hardware; what *runs* does not count,
 and neither do batching or caches.
 """
@@ -22,11 +24,13 @@ from hexgen_celery.core.views import InstanceView, RequestView
 
 @dataclass(frozen=True, slots=True)
 class PublishedParameters:
-    """α weighs computing time, β (s²) converts the inverse of queueing time to seconds."""
+    """α weighs computing time, β (s²) converts the inverse of queueing time to seconds;
+    `count_running` adds the work left of those running to t_queue."""
 
     alpha: float = 0.4
     beta: float = 10.0
     queue_floor_seconds: float = 0.1
+    count_running: bool = False
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
@@ -46,6 +50,9 @@ class Published(LowestScore):
 
     def score(self, request: RequestView, view: InstanceView) -> float:
         chosen = self._parameters
-        queue = max(view.waiting_exec_seconds, chosen.queue_floor_seconds)
+        ahead = view.waiting_exec_seconds
+        if chosen.count_running:
+            ahead += view.running_output_tokens * view.profile.decode_step_seconds(1)
+        queue = max(ahead, chosen.queue_floor_seconds)
         computing = chosen.alpha * idle_seconds(request, view)
         return computing - (1.0 - chosen.alpha) * chosen.beta / queue

@@ -261,6 +261,13 @@ def test_published_form_balances_waiting_work() -> None:
     assert choose("published", idle, queued, alpha=1.0) == "fast"
 
 
+def test_published_form_may_count_what_runs() -> None:
+    busy = instance("fast", FAST, running=5, running_output_tokens=3000.0)
+    slow = instance("slow", SLOW)
+    assert choose("published", busy, slow, alpha=0.0) == "fast"
+    assert choose("published", busy, slow, alpha=0.0, count_running=True) == "slow"
+
+
 def test_published_code_balances_work_ever_assigned() -> None:
     slow = instance("slow", SLOW, assigned_seconds=10.0)
     fast = instance("fast", FAST, assigned_seconds=100.0)
