@@ -86,7 +86,7 @@ class UnreliableBroker(MemoryBroker):
 def dags(draw: st.DrawFn) -> dict[str, list[str]]:
     """Up to `MAX_NODES` nodes in topological order; some are executions."""
     nodes: dict[str, list[str]] = {}
-    for number in range(draw(st.integers(1, MAX_NODES))):
+    for number in range(draw(st.integers(2, MAX_NODES))):
         name = draw(st.sampled_from("nx")) + str(number)
         nodes[name] = draw(
             st.lists(st.sampled_from([*nodes]), unique=True) if nodes else st.just([])
@@ -155,6 +155,21 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 self.broker.messages.remove(entry)
             self.claim(entry.ref)
 
+    @precondition(lambda self: self.broker.messages)
+    @rule(count=st.integers(2, 4))
+    def several_at_work(self, count: int) -> None:
+        """Workers take the oldest messages, which may come again, and are at it together."""
+        for entry in self.broker.messages[:count]:
+            self.claim(entry.ref)
+
+    @precondition(lambda self: self.claimed)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        """An attempt fails and its old message comes again before or after the new one."""
+        ref = self.a_claimed(data, keep=True)
+        self.survive(lambda: self.coordinator.fail(ref, ERROR, retryable=True))
+        self.claim(ref)
+
     @precondition(lambda self: self.claimed)
     @rule(data=st.data(), again=st.booleans())
     def complete(self, data: st.DataObject, again: bool) -> None:
@@ -168,12 +183,17 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.survive(lambda: self.coordinator.fail(ref, ERROR, retryable=retryable))
 
     @precondition(lambda self: self.claimed)
-    @rule(data=st.data(), intrusion=st.sampled_from(["same", "other", "cancel", "retry"]))
+    @rule(data=st.data(), intrusion=st.sampled_from(["same", "other", "other", "cancel", "retry"]))
     def complete_two_at_once(self, data: st.DataObject, intrusion: str) -> None:
         """Another transition comes between the planning and the applying of this one."""
         first = self.a_claimed(data, keep=True)
-        others = [ref for ref in self.claimed if ref.workflow_id == first.workflow_id]
-        second = data.draw(st.sampled_from(others)) if intrusion == "other" else first
+        siblings = [
+            ref
+            for ref in self.claimed
+            if ref.workflow_id == first.workflow_id and ref.node_id != first.node_id
+        ]
+        other = intrusion == "other" and siblings
+        second = data.draw(st.sampled_from(siblings)) if other else first
         self.dag.intruder = lambda: self.intrude(second, intrusion)
         self.survive(lambda: self.coordinator.complete(first, {"text": "first"}))
         self.dag.intruder = None
@@ -202,11 +222,12 @@ class CoordinatorMachine(RuleBasedStateMachine):
             current = node is not None and node.record["attempt"] == ref.attempt
             assert (ref in stopped) is not (runs and current)
 
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        self.survive(lambda: self._cancel(self.a_workflow(data)))
+    @rule(data=st.data(), sure=st.integers(0, 3))
+    def cancel(self, data: st.DataObject, sure: int) -> None:
+        if not sure:
+            self.survive(lambda: self._cancel(self.a_workflow(data)))
 
-    @rule(seconds=st.sampled_from([3, 20, 20, 200]))
+    @rule(seconds=st.sampled_from([3, 20, 20, 200, 700]))
     def wait(self, seconds: float) -> None:
         let_pass(self.client, self.keys, seconds)
 
@@ -396,7 +417,7 @@ def test_every_question_ends_exactly_once(redis_client: redis.Redis) -> None:
     run_state_machine_as_test(
         lambda: CoordinatorMachine(redis_client, Settings()),  # type: ignore[arg-type]
         settings=settings(
-            max_examples=100,
+            max_examples=120,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
