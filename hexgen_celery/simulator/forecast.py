@@ -13,6 +13,7 @@ from hexgen_celery.core.estimates import OutputEstimator, PathEstimator, PathNod
 from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.core.prefix import prefix_tokens
 from hexgen_celery.simulator.plan import CHAT, PlannedRequest, QuestionPlan
+from hexgen_celery.workloads import WorkloadRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Forecast:
         self._profiles = [instance.profile for instance in fleet.instances]
         self._outputs = OutputEstimator()
         self._paths = PathEstimator()
-        self._output_cache: dict[tuple[str, str], int] = {}
+        self._output_cache: dict[tuple[str, str, str], int] = {}
         self._remaining_cache: dict[PlannedRequest, tuple[float, float]] = {}
         self._stage_seconds: dict[str, tuple[int, float]] = {}
 
@@ -39,37 +40,44 @@ class Forecast:
         for plan in plans:
             for node in plan.nodes:
                 request = node.request
-                self._outputs.observe(request.stage, request.step, "", request.output_tokens)
+                self.learn_output(request, plan.database)
             path_nodes = self._path_nodes(plan)
-            self._paths.observe(path_nodes, "")
+            self._paths.observe(path_nodes, plan.database)
             self._learn_stages(path_nodes)
         self._output_cache.clear()
         self._remaining_cache.clear()
 
-    def output_tokens(self, stage: str, step: str) -> int:
-        """L̂_out of a request, rounded to whole tokens so that sums of them cancel exactly."""
-        known = self._output_cache.get((stage, step))
+    def learn_output(self, request: WorkloadRequest, database: str) -> None:
+        """Learn how long one answer was."""
+        self._outputs.observe(request.stage, request.step, database, request.output_tokens)
+
+    def output_tokens(self, request: WorkloadRequest, database: str) -> int:
+        """L̂_out of a request, rounded to whole tokens so that sums of them cancel exactly.
+
+        Looks at stage and step, never at the request's true output.
+        """
+        key = (request.stage, request.step, database)
+        known = self._output_cache.get(key)
         if known is None:
-            known = max(1, round(self._outputs.estimate(stage, step, "").mean))
-            self._output_cache[stage, step] = known
+            known = self._output_cache[key] = max(1, round(self._outputs.estimate(*key).mean))
         return known
 
-    def remaining(self, node: PlannedRequest) -> tuple[float, float]:
+    def remaining(self, node: PlannedRequest, database: str) -> tuple[float, float]:
         """Mean and 10th percentile of the seconds from this request's start to the question's end.
 
         Nothing follows a chat request.
         """
         known = self._remaining_cache.get(node)
         if known is None:
-            known = self._remaining_cache[node] = self._estimate_remaining(node)
+            known = self._remaining_cache[node] = self._estimate_remaining(node, database)
         return known
 
-    def _estimate_remaining(self, node: PlannedRequest) -> tuple[float, float]:
+    def _estimate_remaining(self, node: PlannedRequest, database: str) -> tuple[float, float]:
         request = node.request
-        own = self.seconds(node, self.output_tokens(request.stage, request.step))
+        own = self.seconds(node, self.output_tokens(request, database))
         if request.stage == CHAT:
             return own, own
-        estimate = self._paths.remaining(request.stage, request.step, node.round, "", own)
+        estimate = self._paths.remaining(request.stage, request.step, node.round, database, own)
         return estimate.mean, estimate.p10
 
     def seconds(self, node: PlannedRequest, output_tokens: float) -> float:

@@ -27,8 +27,10 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPlan:
-    """All requests of a line, prerequisites first."""
+    """All requests of a line, prerequisites first. `database` is the recorded one, which estimates
+    are learnt by; in a run, copies of it are asked."""
 
+    database: str
     nodes: tuple[PlannedRequest, ...]
 
     @classmethod
@@ -41,12 +43,13 @@ class QuestionPlan:
                 successors[position[name]].append(index)
         number = rounds([_path_node(request) for request in line.requests])
         return cls(
+            line.database,
             tuple(
                 PlannedRequest(
                     request, tuple(following), len(request.after), number[str(request.id)]
                 )
                 for request, following in zip(line.requests, successors, strict=True)
-            )
+            ),
         )
 
 

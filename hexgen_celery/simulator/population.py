@@ -48,6 +48,12 @@ def draw_population(config: SimulationConfig, slo_base: float) -> list[DrawnQues
     return sorted(questions, key=lambda question: (question.at, question.number))
 
 
+def typical_chats(config: SimulationConfig, count: int = 50) -> list[WorkloadQuestion]:
+    """Chat requests such as come in the run, but others: to learn from; none without chat load."""
+    rng = stream(config.seed, "earlier chat")
+    return [_chat_line(config.chat, rng) for _ in range(count)] if config.chat else []
+
+
 def _drawn(config: SimulationConfig, slo_base: float) -> list[DrawnQuestion]:
     lines = config.workload.part(config.split)
     if not lines:

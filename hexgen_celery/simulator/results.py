@@ -76,7 +76,8 @@ class SimulationResult:
     """One run's outcome; latencies in simulated seconds over the measured questions.
 
     `throughput` counts the answers per second between the first and the last measured arrival;
-    `utilisation` is the share of that window in which a pool's instances computed; `cache_hits` the
+    `utilisation` is the share of that window in which a pool's instances computed;
+    `tokens_per_step` how many tokens they generated in a step, over the whole run; `cache_hits` the
     share of prompt tokens found in the prefix caches.
     """
 
@@ -93,6 +94,7 @@ class SimulationResult:
     stable: bool
     backlog_growth: float
     utilisation: dict[str, float]
+    tokens_per_step: dict[str, float]
     cache_hits: float
     preemptions: int
     bounds: Bounds
@@ -157,6 +159,7 @@ class SimulationResult:
             "backlog_growth": self.backlog_growth,
             "unanswered": self.unanswered,
             "utilisation": self.utilisation,
+            "tokens_per_step": self.tokens_per_step,
             "cache_hits": self.cache_hits,
             "preemptions": self.preemptions,
             "bound_p50": self.bounds.latency_p50,

@@ -13,7 +13,7 @@ from hexgen_celery.simulator.config import Choice, Policies, SimulationConfig, S
 from hexgen_celery.simulator.forecast import Forecast
 from hexgen_celery.simulator.observation import Observer
 from hexgen_celery.simulator.plan import CHAT, QuestionPlan
-from hexgen_celery.simulator.population import DrawnQuestion, draw_population
+from hexgen_celery.simulator.population import DrawnQuestion, draw_population, typical_chats
 from hexgen_celery.simulator.results import (
     ChatSummary,
     QuestionRecord,
@@ -94,6 +94,8 @@ def _trained(config: SimulationConfig) -> Forecast:
     forecast = Forecast(config.fleet)
     lines = config.workload.part(config.train_split) or config.workload.questions
     forecast.train(QuestionPlan.of(line) for line in lines)
+    for line in typical_chats(config):
+        forecast.learn_output(line.requests[0], line.database)
     return forecast
 
 
@@ -146,6 +148,7 @@ def _result(
         stable=rule.stable(backlog),
         backlog_growth=rule.growth(backlog),
         utilisation=_utilisation(config.fleet, observer, window),
+        tokens_per_step=_tokens_per_step(config.fleet, simulation),
         cache_hits=sum(c.prefix_hits for c in engines) / queries if queries else 0.0,
         preemptions=sum(counters.preemptions for counters in engines),
         bounds=_bounds(records, [drawn.line for drawn in population if drawn.measured], config),
@@ -198,6 +201,16 @@ def _utilisation(fleet: Fleet, observer: Observer, window: float) -> dict[str, f
         busy = after[instance.name] - before[instance.name]
         shares[instance.pool].append(busy / window if window else 0.0)
     return {pool: sum(each) / len(each) for pool, each in shares.items()}
+
+
+def _tokens_per_step(fleet: Fleet, simulation: Simulation) -> dict[str, float]:
+    figures = {}
+    for pool in fleet.pools:
+        servers = (s for s in simulation.servers.values() if s.pool.name == pool)
+        counters = [each for server in servers for each in server.counters]
+        steps = sum(each.steps for each in counters)
+        figures[pool] = sum(each.generation_tokens for each in counters) / steps if steps else 0.0
+    return figures
 
 
 def _bounds(

@@ -119,8 +119,8 @@ class Simulation:
         """A request's prerequisites are complete (or its last attempt was lost): place it."""
         drawn, node = question.drawn, question.plan.nodes[index]
         request = node.request
-        output = self._forecast.output_tokens(request.stage, request.step)
-        mean, p10 = self._forecast.remaining(node)
+        output = self._forecast.output_tokens(request, question.plan.database)
+        mean, p10 = self._forecast.remaining(node, question.plan.database)
         suffix = f"#{number}" if number > 1 else ""
         view = RequestView(
             request_id=f"{drawn.number}.{index}{suffix}",

@@ -157,6 +157,7 @@ class Engine:
         return replace(
             self._counters,
             generation_tokens=self._counters.generation_tokens + steps * len(self._batch),
+            steps=self._counters.steps + steps,
             busy_seconds=self._counters.busy_seconds + elapsed,
         )
 
@@ -311,6 +312,7 @@ class Engine:
         self._stretch = None
         self._now = stretch.end
         self._counters.busy_seconds += stretch.end - stretch.start
+        self._counters.steps += stretch.steps
         self._counters.generation_tokens += stretch.steps * stretch.batch
         self._kv.grow(self._batch.growth(stretch.steps))
         self._batch.advance(stretch.steps)

@@ -50,8 +50,8 @@ class EngineCounters:
     """Totals since the start, named after vLLM's metrics. Tokens, except where said otherwise.
 
     `prefix_queries` and `prefix_hits` count again when a preempted request is recomputed;
-    `prompt_tokens` counts every request once. `preemptions` counts events, `busy_seconds` the time
-    spent in steps.
+    `prompt_tokens` counts every request once. `preemptions` counts events, `steps` engine steps,
+    `busy_seconds` the time spent in them.
     """
 
     prompt_tokens: int = 0
@@ -59,4 +59,5 @@ class EngineCounters:
     prefix_hits: int = 0
     generation_tokens: int = 0
     preemptions: int = 0
+    steps: int = 0
     busy_seconds: float = 0.0

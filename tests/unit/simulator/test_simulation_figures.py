@@ -20,6 +20,8 @@ from hexgen_celery.simulator import (
 )
 from hexgen_celery.simulator.bounds import request_seconds
 from hexgen_celery.simulator.capacity import highest
+from hexgen_celery.simulator.forecast import Forecast
+from hexgen_celery.simulator.plan import QuestionPlan
 from hexgen_celery.simulator.repeats import run_seeds, summarise
 from hexgen_celery.simulator.results import percentile
 from hexgen_celery.workloads import WorkloadRequest
@@ -61,9 +63,24 @@ def test_the_figures_of_a_run_agree_with_its_records() -> None:
     assert result.throughput == pytest.approx(2.0, rel=0.2)
     assert set(result.utilisation) == {"fast", "slow"}
     assert all(0.0 <= share <= 1.0 for share in result.utilisation.values())
+    assert all(tokens > 0.0 for tokens in result.tokens_per_step.values())
     assert result.simulated_seconds_per_second > 1
     assert result.mean > result.bounds.latency_p50 * 0.5
     assert math.isnan(result.attainment("nobody"))
+
+
+def test_estimates_never_look_at_the_truth() -> None:
+    forecast = Forecast(FLEET)
+    forecast.train(QuestionPlan.of(line) for line in WORKLOAD.part("train"))
+    plan = QuestionPlan.of(WORKLOAD.part("test")[2])
+    request = plan.nodes[1].request
+    longer = replace(request, output_tokens=10 * request.output_tokens)
+    assert forecast.output_tokens(longer, "shop") == forecast.output_tokens(request, "shop")
+    means, p10s = zip(*(forecast.remaining(node, "shop") for node in plan.nodes), strict=True)
+    # What is left shrinks along the DAG: link, candidates, three corrections, judge.
+    assert means[0] > means[1] > means[3] > means[-1]
+    assert all(low <= mean for low, mean in zip(p10s, means, strict=True))
+    assert set(forecast.stage_means()) == {"link", "generate", "correct", "judge"}
 
 
 def test_the_idle_median_is_near_the_critical_path_and_found_once() -> None:
