@@ -17,6 +17,7 @@ from hexgen_celery.errors import HexgenError
 from hexgen_celery.events import event_pipe
 from hexgen_celery.logs import configure_logs
 from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.transport.thread_pool import ThreadPool
 from workers.cancellation import SHUTDOWN, InFlight
 
 log = structlog.get_logger(__name__)
@@ -65,7 +66,7 @@ def run_worker(
     _leave_logging_alone()
     worker = app.Worker(
         hostname=node_name(name),
-        pool="threads",
+        pool=ThreadPool,
         concurrency=concurrency,
         queues=list(queues),
         without_gossip=True,
@@ -89,7 +90,8 @@ def run_worker(
 class ShutdownGrace:
     """Hands back what still runs some time after the worker was asked to stop.
 
-    `on_stopping` is called at once, from a thread, so that no new work is sent here.
+    `on_stopping` is called at once, from a thread, so that no new work is sent here. A second
+    signal ends the grace.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class ShutdownGrace:
         self._grace_seconds = grace_seconds
         self._on_stopping = on_stopping
         self._ended = threading.Event()
+        self._asked = 0
 
     def start(self) -> None:
         """Watch for the end."""
@@ -111,11 +114,15 @@ class ShutdownGrace:
 
     def _begin(self, **_signal: object) -> None:
         """Called inside the signal handler: leave everything that takes a lock to a thread."""
-        threading.Thread(target=self._drain, name="shutdown-grace", daemon=True).start()
+        self._asked += 1
+        grace = self._grace_seconds if self._asked == 1 else 0.0
+        threading.Thread(
+            target=self._drain, args=(grace,), name="shutdown-grace", daemon=True
+        ).start()
 
-    def _drain(self) -> None:
+    def _drain(self, grace_seconds: float) -> None:
         self._on_stopping()
-        if not self._ended.wait(self._grace_seconds):
+        if not self._ended.wait(grace_seconds):
             handed_back = self._in_flight.cancel_all(SHUTDOWN)
             log.info("requests handed back", requests=handed_back)
 

@@ -173,6 +173,7 @@ class Probe:
             probe_app.URL_VARIABLE: self.url,
             probe_app.LEDGER_VARIABLE: str(self.ledger),
             probe_app.OPTIONS_VARIABLE: json.dumps(self.conf),
+            "CELERY_CUSTOM_WORKER_POOL": "hexgen_celery.transport.thread_pool:ThreadPool",
             "PYTHONPATH": str(PROJECT),
         }
 
