@@ -72,6 +72,14 @@ class Job:
     config: SimulationConfig
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceJob:
+    """A place to be measured anywhere."""
+
+    scenario: Scenario
+    config: SimulationConfig
+
+
 class Campaign:
     """Runs cells and keeps their records under `directory`; workloads come from `data`."""
 
@@ -94,15 +102,9 @@ class Campaign:
         """The places of several scenarios, missing ones computed in parallel."""
         wanted = {scenario.place: scenario for scenario in scenarios}
         missing = [scenario for place, scenario in wanted.items() if not self._place(place)]
-        configs = [self._base(scenario) for scenario in missing]
-        for config, place in map_unordered(_measure_place, configs, self._processes):
-            key = (
-                config.workload.name,
-                config.fleet.name,
-                config.databases,
-                config.prefix_cache,
-            )
-            _write(self._place_file(key), asdict(place))
+        jobs = [PlaceJob(scenario, self._base(scenario)) for scenario in missing]
+        for job, place in map_unordered(_measure_place, jobs, self._processes):
+            _write(self._place_file(job.scenario.place), asdict(place))
         return {place: Place(**_read(self._place_file(place))) for place in wanted}
 
     def run(self, cells: Sequence[Cell], progress: Progress = lambda _done, _all: None) -> None:
@@ -200,7 +202,8 @@ def _incidents(scenario: Scenario, cell: Cell) -> tuple[Incident, ...]:
     )
 
 
-def _measure_place(config: SimulationConfig) -> Place:
+def _measure_place(job: PlaceJob) -> Place:
+    config = job.config
     found = capacity(
         config.workload, config.fleet, config.databases, prefix_cache=config.prefix_cache
     )
