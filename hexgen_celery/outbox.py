@@ -17,6 +17,7 @@ import structlog
 from hexgen_celery.names import SQL_STAGES, stage_task, stage_task_id
 from hexgen_celery.references import RequestRef
 from hexgen_celery.scripts import Scripts
+from hexgen_celery.trace import traceable
 from hexgen_celery.transport.messages import Urgency
 from hexgen_celery.workflows.definition import (
     Json,
@@ -81,7 +82,7 @@ class Placement:
         """The values that are known."""
         names = ("queue", "prefill_tokens", "output_tokens", "prefill_us", "decode_us")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return {**known, "reasons": dict(self.reasons)} if self.reasons else known
+        return {**known, "reasons": traceable(self.reasons)} if self.reasons else known
 
 
 @dataclass(frozen=True, slots=True)

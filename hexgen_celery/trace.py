@@ -7,8 +7,10 @@ done, failed, retried, dropped, finished.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import redis
 
@@ -26,6 +28,18 @@ class StreamEvent:
 
     id: str
     event: Json
+
+
+def traceable(facts: Mapping[str, Any]) -> Json:
+    """Those of `facts` that an event can hold: texts, booleans and finite numbers.
+
+    Anything else would make a script fail half-way, which Redis does not undo.
+    """
+    return {name: value for name, value in facts.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 class TraceReader:

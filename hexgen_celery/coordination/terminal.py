@@ -123,9 +123,14 @@ def _ran(node: StoredNode) -> bool:
 def _tokens(nodes: Iterable[StoredNode]) -> dict[str, int]:
     results = [node.outcome.get("result") or {} for node in nodes]
     return {
-        name.removesuffix("_tokens"): sum(int(result.get(name) or 0) for result in results)
+        name.removesuffix("_tokens"): sum(_count(result.get(name)) for result in results)
         for name in _TOKENS
     }
+
+
+def _count(value: object) -> int:
+    """Servers may leave a count out, or worse; that must not keep an answer from its client."""
+    return value if isinstance(value, int) else 0
 
 
 def _between(start: float | None, end: float | None) -> float | None:

@@ -11,13 +11,23 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from hexgen_celery.coordination.parameters import (
+    error_facts,
+    named,
+    needed_parts,
+    plan_arguments,
+    plan_parameters,
+    result_facts,
+    rows_from,
+    start_parameters,
+)
 from hexgen_celery.coordination.planner import Planner
 from hexgen_celery.coordination.planning import ACTIVE, Plan
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord, WorkflowStore
 from hexgen_celery.coordination.terminal import terminal_result
 from hexgen_celery.core.clock import Clock
 from hexgen_celery.outbox import OutboxEntry, Sender
-from hexgen_celery.parts import MissingPart, PartStore, stored_parts
+from hexgen_celery.parts import MissingPart, PartStore
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.scripts import Reply, Scripts, milliseconds
 from hexgen_celery.settings import Settings
@@ -26,15 +36,12 @@ from hexgen_celery.workflows.codec import (
     decode_submission,
     dumps,
     encode_outcome,
-    encode_spec,
     encode_submission,
 )
 from hexgen_celery.workflows.definition import (
     Answer,
     Failure,
     Json,
-    LlmCall,
-    NodeSpec,
     NodeStatus,
     Outcome,
     Submission,
@@ -42,18 +49,6 @@ from hexgen_celery.workflows.definition import (
 )
 
 log = structlog.get_logger(__name__)
-
-_FACTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "seconds",
-    "first_token_seconds",
-    "finish_reason",
-    "status",
-    "row_count",
-)
-_MESSAGE_CHARACTERS = 500
 
 
 class Transitions:
@@ -88,12 +83,12 @@ class Transitions:
         """
         plan = self._planner.begin(submission)
         workflow_id = submission.workflow_id
-        parameters = {**_start_parameters(submission), "expires_ms": self._expires_ms(submission)}
+        parameters = {**start_parameters(submission), "expires_ms": self._expires_ms(submission)}
         reply = self._start(submission, plan, parameters)
         if reply.verdict == "parts":
             plan = self._with_parts(plan, reply, submission)
             reply = self._start(submission, plan, parameters)
-        log.info("question", verdict=reply.verdict, workflow=workflow_id)
+        log.info("question begins", verdict=reply.verdict, workflow=workflow_id)
         if reply.verdict == "started":
             self._follow(submission, {}, plan)
         elif reply.verdict == "cancelled":
@@ -105,7 +100,7 @@ class Transitions:
         """Take the request for `worker`; None when there is nothing (more) to do for it."""
         parameters = {"worker": worker, "instance": instance, "queue": queue}
         pair = self._scripts.claim(
-            ref.workflow_id, {**_named(ref), **parameters, "token": uuid.uuid4().hex[:12]}
+            ref.workflow_id, {**named(ref), **parameters, "token": uuid.uuid4().hex[:12]}
         )
         if pair is None:
             return None
@@ -113,7 +108,7 @@ class Transitions:
 
     def first_token(self, ref: RequestRef) -> bool:
         """Record that the prompt is computed; False when the attempt does not run any more."""
-        return self._scripts.first_token(ref.workflow_id, _named(ref))
+        return self._scripts.first_token(ref.workflow_id, named(ref))
 
     def complete(self, ref: RequestRef, result: Json, bulk: Json | None) -> bool:
         """End the node with a result; False when it came too late to count."""
@@ -127,7 +122,7 @@ class Transitions:
         """
         if not retryable or ref.attempt >= self._max_attempts:
             return self._settle(ref, NodeStatus.FAILED, {"error": error}, "")
-        parameters: Json = {**_named(ref), "facts": _error_facts(error)}
+        parameters: Json = {**named(ref), "facts": error_facts(error)}
         if lost:
             parameters["lost"] = True
         pair = self._scripts.retry(ref.workflow_id, parameters, dumps({"error": error}))
@@ -178,9 +173,9 @@ class Transitions:
     def _start(self, submission: Submission, plan: Plan, parameters: Json) -> Reply:
         return self._scripts.start(
             submission.workflow_id,
-            {**parameters, **_plan_parameters(plan)},
-            _needed_parts(plan),
-            [encode_submission(submission), *_plan_arguments(plan)],
+            {**parameters, **plan_parameters(plan)},
+            needed_parts(plan),
+            [encode_submission(submission), *plan_arguments(plan)],
         )
 
     def _settle(self, ref: RequestRef, status: NodeStatus, outcome: Json, rows: str) -> bool:
@@ -209,21 +204,21 @@ class Transitions:
         plan: Plan,
     ) -> Reply:
         facts = (
-            _result_facts(outcome) if status is NodeStatus.DONE else _error_facts(outcome["error"])
+            result_facts(outcome) if status is NodeStatus.DONE else error_facts(outcome["error"])
         )
         parameters = {
-            **_named(ref),
-            **_plan_parameters(plan),
+            **named(ref),
+            **plan_parameters(plan),
             "state": str(status),
             "version": record.version,
             "facts": facts,
         }
-        arguments = [dumps(outcome), rows, *_plan_arguments(plan)]
-        return self._scripts.settle(ref.workflow_id, parameters, _needed_parts(plan), arguments)
+        arguments = [dumps(outcome), rows, *plan_arguments(plan)]
+        return self._scripts.settle(ref.workflow_id, parameters, needed_parts(plan), arguments)
 
     def _with_parts(self, plan: Plan, reply: Reply, submission: Submission) -> Plan:
         """`plan` once its missing parts are stored; a failure if the definition gave no text."""
-        needed = _needed_parts(plan)
+        needed = needed_parts(plan)
         missing = [needed[index] for index in reply.missing]
         unknown = [name for name in missing if name not in plan.parts]
         if unknown:
@@ -263,7 +258,7 @@ class Transitions:
         version: int | None = None,
         best_effort: bool = False,
     ) -> str:
-        parameters: Json = {"status": str(status), **_rows_from(outcome)}
+        parameters: Json = {"status": str(status), **rows_from(outcome)}
         if version is not None:
             parameters["version"] = version
         text = encode_outcome(outcome, best_effort=best_effort)
@@ -281,63 +276,3 @@ class Transitions:
 
 def _open(node: StoredNode | None) -> bool:
     return node is not None and node.status in ACTIVE
-
-
-def _named(ref: RequestRef) -> Json:
-    return {"node": ref.node_id, "attempt": ref.attempt}
-
-
-def _needed_parts(plan: Plan) -> tuple[str, ...]:
-    return stored_parts(plan.added)
-
-
-def _start_parameters(submission: Submission) -> Json:
-    return {
-        "deadline_ms": milliseconds(submission.deadline),
-        "submitted_at": submission.submitted_at,
-        "definition": submission.workflow,
-        "database": submission.database,
-        "tenant": submission.tenant,
-    }
-
-
-def _plan_parameters(plan: Plan) -> Json:
-    parameters: Json = {
-        "add": [_added(spec, ready=spec.id in plan.ready) for spec in plan.added],
-        "release": list(plan.released),
-        "drop": list(plan.dropped),
-    }
-    if plan.outcome is not None:
-        answered = isinstance(plan.outcome, Answer)
-        status = WorkflowStatus.ANSWERED if answered else WorkflowStatus.FAILED
-        parameters.update(status=str(status), **_rows_from(plan.outcome))
-    return parameters
-
-
-def _added(spec: NodeSpec, *, ready: bool) -> Json:
-    described: Json = {"id": spec.id, "ready": ready, "stage": spec.stage, "step": spec.step}
-    if isinstance(spec.call, LlmCall):
-        described["prefill_tokens"] = spec.call.input_tokens
-        described["output_tokens"] = round(spec.call.output_tokens)
-    return described
-
-
-def _plan_arguments(plan: Plan) -> list[str]:
-    memory = dumps(plan.memory) if plan.memory is not None else ""
-    outcome = encode_outcome(plan.outcome) if plan.outcome is not None else ""
-    return [memory, outcome, *map(encode_spec, plan.added)]
-
-
-def _rows_from(outcome: Outcome) -> Json:
-    rows_from = outcome.rows_from if isinstance(outcome, Answer) else None
-    return {"rows_from": rows_from} if rows_from else {}
-
-
-def _result_facts(outcome: Json) -> Json:
-    result = outcome["result"]
-    return {name: result[name] for name in _FACTS if result.get(name) is not None}
-
-
-def _error_facts(error: Json) -> Json:
-    code, message = str(error.get("code", "error")), str(error.get("message", ""))
-    return {"code": code, "message": message[:_MESSAGE_CHARACTERS]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -67,7 +68,8 @@ class TestLedger:
         class Estimating(MemoryBroker):
             def publish(self, entry: OutboxEntry) -> Any:
                 super().publish(entry)
-                return Placement(QUEUE, 7, 8, 1_234_567, 987_654_321, {"score": 0.25})
+                reasons = {"score": 0.25, "other": math.inf, "third": math.nan}
+                return Placement(QUEUE, 7, 8, 1_234_567, 987_654_321, reasons)
 
         broker = Estimating()
         coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
@@ -76,6 +78,7 @@ class TestLedger:
         assert coordinator.queues()[QUEUE] == Load(1, 0, 7, 8, 1_234_567, 987_654_321)
         sent = next(e for e in coordinator.trace(submission.workflow_id) if e["event"] == "sent")
         assert sent["score"] == 0.25
+        assert not {"other", "third"} & set(sent)
         run_all(coordinator, broker)
         assert leftovers(redis_client, keys) == {}
 
@@ -231,7 +234,10 @@ class TestTrace:
         ref = broker.take().ref
         coordinator.claim(ref, worker="w", instance="i", queue=QUEUE)
         coordinator.first_token(ref)
-        coordinator.complete(ref, {"input_tokens": 99, "output_tokens": 3, "text": "secret"})
+        coordinator.complete(
+            ref,
+            {"input_tokens": 99, "output_tokens": [3], "seconds": math.nan, "text": "secret"},
+        )
         events = coordinator.trace(submission.workflow_id)
         assert [event["event"] for event in events] == [
             "started",
