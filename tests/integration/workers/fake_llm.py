@@ -15,14 +15,15 @@ POLL_SECONDS = 0.005
 
 
 class FakeLlm:
-    """Answers every chat with its last message, `seconds` later. Counts what is under way.
+    """Answers every chat with `answer`, else with its last message, `seconds` later.
 
-    While `holding` is true, streams stay open after their first token.
+    Counts what is under way. While `holding` is true, streams stay open after their first token.
     """
 
     def __init__(self, model: str = "fake-model", seconds: float = 0.0) -> None:
         self.model = model
         self.seconds = seconds
+        self.answer = ""
         self.holding = False
         self.status = 200
         self.requests: list[dict[str, Any]] = []
@@ -49,6 +50,16 @@ class FakeLlm:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+
+    def reset(self) -> None:
+        """Behave and count as if just started; streams that are held end."""
+        self.answer = ""
+        self.holding = False
+        self.status = 200
+        self.wait_open(0)
+        self.requests.clear()
+        self.broken_off.clear()
+        self.most_open = 0
 
     @property
     def url(self) -> str:
@@ -89,7 +100,7 @@ class FakeLlm:
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
-            return await self._stream(request, body["messages"][-1]["content"])
+            return await self._stream(request, self.answer or body["messages"][-1]["content"])
         except (asyncio.CancelledError, ConnectionResetError):
             self.broken_off.append(time.monotonic())
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -12,15 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import redis
 from celery import Celery
 from celery.result import AsyncResult
+from pydantic import SecretStr
 
-from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from hexgen_celery.settings import BrokerSettings, InstanceSettings, PoolSettings, Settings
+from workers.embedded_redis import EmbeddedRedis
 
 PROJECT = Path(__file__).resolve().parents[3]
 PROFILE = "a100-80g-x1-qwen3-30b-a3b"
 START_SECONDS = 40.0
 STOP_SECONDS = 30.0
+
+_database_numbers = itertools.cycle(range(1, 16))
 
 
 def pool_of(*urls: str, name: str = "x", concurrency: int = 16, model: str = "") -> PoolSettings:
@@ -35,6 +41,29 @@ def pool_of(*urls: str, name: str = "x", concurrency: int = 16, model: str = "")
         profile=PROFILE,
         concurrency=concurrency,
         instances=instances,
+    )
+
+
+def deployment_settings(
+    server: EmbeddedRedis, prefix: str, directory: Path, *pools: PoolSettings
+) -> Settings:
+    """A deployment of its own on the session's Redis, with short leases and grace.
+
+    It has a database number to itself, which is emptied: the queues that clients send to have the
+    same names in every deployment.
+    """
+    defaults = Settings()
+    url = server.url.removesuffix("/0") + f"/{next(_database_numbers)}"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return defaults.model_copy(
+        update={
+            "broker": BrokerSettings(url=SecretStr(url), prefix=prefix),
+            "sql": defaults.sql.model_copy(update={"home": directory / "databases"}),
+            "pools": pools,
+            "coordinator": defaults.coordinator.model_copy(update={"lease_seconds": 3.0}),
+            "workers": defaults.workers.model_copy(update={"shutdown_grace_seconds": 0.5}),
+        }
     )
 
 

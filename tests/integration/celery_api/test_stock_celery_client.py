@@ -1,0 +1,230 @@
+"""The Celery API as any Celery client uses it: none of our code is installed where it runs."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hexgen_celery.databases import open_databases
+from hexgen_celery.keys import Keys
+from hexgen_celery.redis_client import connect
+from hexgen_celery.settings import Settings
+from tests.integration.celery_api.stock_client import StockClient, stock_python
+from tests.integration.workers.fake_llm import FakeLlm
+from tests.integration.workers.local_workers import (
+    LocalWorkers,
+    deployment_settings,
+    pool_of,
+)
+from workers.embedded_redis import EmbeddedRedis
+
+pytestmark = pytest.mark.integration
+
+SQL = "SELECT name FROM hero WHERE can_fly = 1 ORDER BY name"
+MODEL_ANSWER = f"Here it is:\n```sql\n{SQL}\n```\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeLlm]:
+    with FakeLlm() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def workers(
+    server: FakeLlm, redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalWorkers]:
+    """One control, one sql and one LLM worker, and a database `heroes`, for all tests here."""
+    directory = tmp_path_factory.mktemp("celery-api")
+    settings = deployment_settings(redis_server, "celeryapi", directory, pool_of(server.url))
+    _add_heroes(settings, directory / "heroes.sqlite")
+    with LocalWorkers(settings, directory) as running:
+        yield running.start(sql=1)
+
+
+@pytest.fixture
+def llm(server: FakeLlm) -> FakeLlm:
+    server.reset()
+    server.answer = MODEL_ANSWER
+    return server
+
+
+@pytest.fixture
+def client(workers: LocalWorkers, llm: FakeLlm) -> StockClient:
+    return StockClient(stock_python(), workers.url)
+
+
+def _add_heroes(settings: Settings, path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE hero (name TEXT, can_fly INTEGER)")
+        connection.executemany("INSERT INTO hero VALUES (?, ?)", [("Ada", 1), ("Bo", 0), ("Cy", 1)])
+    connection.close()
+    with connect(settings) as client:
+        open_databases(client, Keys(settings.broker.prefix), settings).add(path)
+
+
+def test_ask_and_get(client: StockClient, tmp_path: Path) -> None:
+    result = client.run(
+        """
+pending = app.send_task("hexgen.ask", kwargs={
+    "question": "Who can fly?", "database": "heroes", "slo_seconds": 60})
+print(json.dumps([pending.id, pending.get(timeout=60), pending.state]))
+""",
+        tmp_path,
+    )
+    task_id, answer, state = result
+    assert state == "SUCCESS"
+    assert answer["workflow_id"] == task_id
+    assert answer["status"] == "answered"
+    assert answer["columns"] == ["name"]
+    assert answer["rows"] == [["Ada"], ["Cy"]]
+    assert answer["sql"] == SQL
+    assert answer["truncated"] is False
+    assert answer["deadline_met"] is True
+    assert answer["slo_seconds"] == 60
+    assert answer["deadline"] == pytest.approx(answer["submitted_at"] + 60)
+    assert len(answer["candidates"]) == 3
+    assert answer["why"]
+    assert {stage["stage"] for stage in answer["stages"]} >= {
+        "schema_linking",
+        "candidate_generation",
+        "execute_sql",
+    }
+    assert answer["tokens"]["input"] > 0
+
+
+def test_arguments_by_position_and_the_clients_own_id_and_clock(
+    client: StockClient, tmp_path: Path
+) -> None:
+    submitted_at = round(time.time() - 5, 3)
+    answer = client.run(
+        f"""
+pending = app.send_task("hexgen.ask", ("Who can fly?", "heroes", 60), dict(
+    tenant="acme", evidence="can_fly = 1", submitted_at={submitted_at}), task_id="mine-1")
+print(json.dumps(pending.get(timeout=60)))
+""",
+        tmp_path,
+    )
+    assert answer["workflow_id"] == "mine-1"
+    assert answer["tenant"] == "acme"
+    assert answer["submitted_at"] == submitted_at
+    assert answer["latency_seconds"] >= 5
+
+
+def test_the_task_may_be_sent_to_its_own_queue(client: StockClient, tmp_path: Path) -> None:
+    status = client.run(
+        """
+pending = app.send_task("hexgen.ask", ("Who can fly?", "heroes", 60), queue="hexgen.ask")
+print(json.dumps(pending.get(timeout=60)["status"]))
+""",
+        tmp_path,
+    )
+    assert status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "field"),
+    [
+        ({"question": "", "database": "heroes", "slo_seconds": 9}, "question"),
+        ({"question": "x" * 1_000_000, "database": "heroes", "slo_seconds": 9}, "question"),
+        ({"question": "q", "database": "herroes", "slo_seconds": 9}, "database"),
+        ({"question": "q", "database": "heroes", "slo_seconds": 0}, "slo_seconds"),
+        ({"question": "q", "database": "heroes", "slo_seconds": "soon"}, "slo_seconds"),
+        ({"question": "q", "database": "heroes", "slo": 9}, "slo"),
+    ],
+)
+def test_a_wrong_submission_fails_at_once_and_names_the_field(
+    client: StockClient, tmp_path: Path, kwargs: dict[str, object], field: str
+) -> None:
+    name, argument, state = client.run(
+        f"""
+pending = app.send_task("hexgen.ask", kwargs={kwargs!r})
+try:
+    pending.get(timeout=30)
+except Exception as error:
+    print(json.dumps([type(error).__name__, error.args[0], pending.state]))
+""",
+        tmp_path,
+    )
+    assert name == "QuestionFailed"
+    assert state == "FAILURE"
+    assert argument["field"] == field
+    assert argument["status"] == "failed"
+    assert argument["stage"] == "submission"
+    assert argument["hint"]
+
+
+def test_failure_says_stage_cause_and_last_sql(
+    client: StockClient, llm: FakeLlm, tmp_path: Path
+) -> None:
+    llm.answer = "```sql\nSELECT wingspan FROM hero\n```"
+    argument = client.run(
+        """
+pending = app.send_task("hexgen.ask", kwargs={
+    "question": "How wide?", "database": "heroes", "slo_seconds": 60,
+    "options": {"candidates": 1, "correction_rounds": 1}})
+try:
+    pending.get(timeout=60)
+except Exception as error:
+    print(json.dumps(error.args[0]))
+""",
+        tmp_path,
+    )
+    assert argument["status"] == "failed"
+    assert argument["stage"]
+    assert "wingspan" in argument["cause"]
+    assert argument["last_sql"] == "SELECT wingspan FROM hero"
+
+
+def test_revoke_of_a_running_question(client: StockClient, llm: FakeLlm, tmp_path: Path) -> None:
+    llm.holding = True
+    name, state = client.run(
+        """
+import time
+pending = app.send_task("hexgen.ask", ("Who can fly?", "heroes", 60))
+time.sleep(1.5)
+pending.revoke(terminate=True)
+try:
+    pending.get(timeout=30)
+except Exception as error:
+    print(json.dumps([type(error).__name__, pending.state]))
+""",
+        tmp_path,
+    )
+    assert (name, state) == ("TaskRevokedError", "REVOKED")
+    llm.wait_open(0, seconds=5.0)
+
+
+def test_revoke_of_a_question_that_nobody_has_received(
+    client: StockClient, workers: LocalWorkers, llm: FakeLlm, tmp_path: Path
+) -> None:
+    """It ends revoked at once, and does not start when its message comes to a control worker that
+    was not there to hear the revoke."""
+    name, state = client.run(
+        """
+app.control.revoke("late-1")
+try:
+    app.AsyncResult("late-1").get(timeout=30)
+except Exception as error:
+    print(json.dumps([type(error).__name__, app.AsyncResult("late-1").state]))
+""",
+        tmp_path,
+    )
+    assert (name, state) == ("TaskRevokedError", "REVOKED")
+    workers.stop("control-1")
+    workers.control("control-2")
+    state = client.run(
+        """
+pending = app.send_task("hexgen.ask", ("Who can fly?", "heroes", 60), task_id="late-1")
+marker = app.send_task("hexgen.ask", ("Who can fly?", "heroes", 60))
+marker.get(timeout=60)
+print(json.dumps(pending.state))
+""",
+        tmp_path,
+    )
+    assert state == "REVOKED"
+    assert not [r for r in llm.requests if r["metadata"]["workflow"] == "late-1"]
