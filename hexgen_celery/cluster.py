@@ -7,7 +7,6 @@ broker's URL may hold a password) and removes it when it stops.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_serializer
@@ -72,24 +71,6 @@ def read_cluster(directory: Path) -> ClusterState | None:
 def forget_cluster(directory: Path) -> None:
     """Remove the state file; harmless when there is none."""
     (directory / STATE_FILE).unlink(missing_ok=True)
-
-
-def await_cluster(directory: Path, seconds: float, *, poll_seconds: float = 0.05) -> ClusterState:
-    """Wait until the cluster in `directory` is ready.
-
-    Raises:
-        BrokerUnavailable: it is not ready after `seconds`.
-    """
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        state = read_cluster(directory)
-        if state is not None and state.ready:
-            return state
-        time.sleep(poll_seconds)
-    raise BrokerUnavailable(
-        f"the cluster in {directory} was not ready within {seconds:g} s",
-        hint=f"see the logs in {directory / 'logs'}",
-    )
 
 
 def embedded_broker_url(directory: Path) -> str:

