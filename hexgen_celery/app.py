@@ -20,6 +20,7 @@ from hexgen_celery.names import (
     SQL_TASKS,
 )
 from hexgen_celery.settings import Settings
+from hexgen_celery.transport import ALIAS
 
 Role = Literal["client", "llm", "sql", "control"]
 Route = Callable[..., dict[str, Any] | None]
@@ -27,7 +28,6 @@ Route = Callable[..., dict[str, Any] | None]
 HEALTH_CHECK_SECONDS = 25
 POOLED_CONNECTIONS = 32
 TRANSPORT_CONNECTIONS = 256
-URGENCY_TRANSPORT = "hexgen_celery.transport.transport:Transport"
 
 
 def create_app(settings: Settings, role: Role = "client") -> Celery:
@@ -131,7 +131,7 @@ def _transport(settings: Settings) -> dict[str, Any]:
         "claim_patience": queues.patience,
         "claim_depth": queues.depth,
     }
-    return {"broker_transport": URGENCY_TRANSPORT, "broker_transport_options": options}
+    return {"broker_transport": ALIAS, "broker_transport_options": options}
 
 
 def _connections(settings: Settings) -> dict[str, Any]:

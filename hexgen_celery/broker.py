@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
-from kombu.transport import TRANSPORT_ALIASES
-
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings
+from hexgen_celery.transport import ALIAS, register_aliases
 
 SCHEMES = ("redis", "rediss", "unix")
 CELERY_SOCKET_SCHEME = "redis+socket"
-URGENCY_ALIAS = "hexgen"
-"""Kombu takes the transport of a socket URL from its scheme, whatever `broker_transport` says."""
 
 
 def broker_url(settings: Settings) -> str:
@@ -44,12 +41,15 @@ def celery_url(url: str) -> str:
 
 
 def queue_url(url: str, transport: str) -> str:
-    """`url` as Kombu must see it to take our transport (`urgency`) or its own (`kombu`)."""
+    """`url` as Kombu must see it to take our transport (`urgency`) or its own (`kombu`).
+
+    The transport of a socket URL is taken from its scheme, whatever `broker_transport` says.
+    """
     known = celery_url(url)
-    if transport == "kombu" or not known.startswith(CELERY_SOCKET_SCHEME):
+    if transport == "kombu":
         return known
-    TRANSPORT_ALIASES[URGENCY_ALIAS] = "hexgen_celery.transport.transport:Transport"
-    return known.replace(CELERY_SOCKET_SCHEME, f"{URGENCY_ALIAS}+socket", 1)
+    register_aliases()
+    return known.replace(CELERY_SOCKET_SCHEME, f"{ALIAS}+socket", 1)
 
 
 def _read_password(path: Path) -> str:

@@ -6,15 +6,22 @@ enough for a few thousand questions with all their requests.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import flower.views
+import redis
 from celery import Celery
 
 from hexgen_celery.app import create_app
+from hexgen_celery.broker import broker_url
 from hexgen_celery.errors import HexgenError
+from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.transport.inspection import QueueInspector
 
 MAX_TASKS = 100_000
 USER_ERROR = 2
@@ -23,6 +30,35 @@ USER_ERROR = 2
 def flower_arguments(options: Sequence[str]) -> list[str]:
     """The arguments of Celery's `flower` command, `options` last so that they win."""
     return ["flower", f"--max-tasks={MAX_TASKS}", "--inspect-timeout=2000", *options]
+
+
+class FlowerBroker:
+    """Queue lengths for Flower's Broker page and API, which know LLEN alone by themselves."""
+
+    def __init__(self, settings: Settings) -> None:
+        url, timeout = broker_url(settings), settings.broker.socket_timeout_seconds
+        client = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout)
+        self._inspector = QueueInspector(client, Keys(settings.broker.prefix).queue_root)
+
+    async def queues(self, names: Iterable[str]) -> list[dict[str, Any]]:
+        """The messages waiting in each of `names`, as Flower shows them."""
+        lengths = await asyncio.to_thread(self._inspector.lengths, list(names))
+        return [
+            {
+                "name": queue.name,
+                "messages": queue.waiting,
+                "messages_ready": queue.waiting,
+                "messages_unacknowledged": queue.running,
+            }
+            for queue in lengths
+        ]
+
+
+def show_queue_lengths(settings: Settings) -> None:
+    """Let Flower ask us for queue lengths, whatever the broker's URL looks like."""
+    if settings.broker.transport == "urgency":
+        broker = FlowerBroker(settings)
+        flower.views.Broker = lambda *_arguments, **_options: broker
 
 
 def flower_app(settings: Settings) -> Celery:
@@ -35,7 +71,9 @@ def flower_app(settings: Settings) -> Celery:
 def main(options: Sequence[str] | None = None) -> int:
     """Run Flower until a signal stops it."""
     try:
-        app = flower_app(load_settings())
+        settings = load_settings()
+        app = flower_app(settings)
+        show_queue_lengths(settings)
     except HexgenError as error:
         sys.stderr.write(f"error: {error}\n")
         return USER_ERROR

@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 RENEWALS_PER_LEASE = 5
 SWEEPS_PER_LEASE = 15
 GAP_SWEEPS = 4
+STOP_SECONDS = 1.0
 REJECTED = "refused by a worker"
 TROUBLE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 
@@ -167,13 +168,15 @@ class LeaseKeeper:
             return [*self._held, *(token for token in self._done if token not in self._held)]
 
     def stop(self) -> None:
-        """Stop renewing; returns when the thread has ended."""
+        """Stop renewing; returns when the thread has ended, or waits for Redis too long."""
         self._stop.set()
         if self._started and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
 
     def hand_back_all(self) -> int:
         """Deliver what acknowledgements wait and hand back the rest; how many were handed back."""
+        if not self.tokens():
+            return 0
         try:
             self._deliver_acks(tuple(self._done))
             with self._lock:
@@ -230,8 +233,12 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         interval = min(self.rules.seconds / RENEWALS_PER_LEASE, self.rules.sweep.interval)
+        trouble = ""
         while not self._stop.wait(interval):
             try:
                 self.tend()
+                trouble = ""
             except Exception as error:
-                log.warning("leases not tended", error=f"{type(error).__name__}: {error}")
+                if type(error).__name__ != trouble:
+                    log.warning("leases not tended", error=f"{type(error).__name__}: {error}")
+                trouble = type(error).__name__

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import redis
 from celery import Celery
@@ -193,7 +193,7 @@ class Broker:
         return int(self.client.zcard(f"{self.root}:leases"))
 
     def load(self) -> dict[str, int]:
-        values: dict[Any, Any] = self.client.hgetall(f"{self.root}:load")  # type: ignore[assignment]
+        values = cast("dict[bytes, bytes]", self.client.hgetall(f"{self.root}:load"))
         return {name.decode(): int(value) for name, value in values.items()}
 
     def is_empty(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import cast
 
 import pytest
 import redis
@@ -64,8 +64,8 @@ class Queues(RuleBasedStateMachine):
         super().__init__()
         for key in self.client.keys(f"{ROOT}*"):
             self.client.delete(key)
-        self.rules = ClaimRules(every=3, patience=2, depth=2)
-        self.model = QueueModel(self.rules, DELIVERIES)
+        self.claim_rules = ClaimRules(every=3, patience=2, depth=2)
+        self.model = QueueModel(self.claim_rules, DELIVERIES)
         self.scripts = QueueScripts(self.client, ROOT)
         self.payloads: dict[str, bytes] = {}
 
@@ -86,7 +86,7 @@ class Queues(RuleBasedStateMachine):
     )
     def claim(self, holder: str, names: tuple[str, ...], allowance: Allowance) -> None:
         expected = self.model.claim(holder, names, allowance)
-        outcome = self.scripts.claim(holder, LONG, names, allowance, self.rules)
+        outcome = self.scripts.claim(holder, LONG, names, allowance, self.claim_rules)
         if expected is None:
             assert not isinstance(outcome, Claimed)
             assert outcome.waits is bool(self.model.waiting(*names))
@@ -160,22 +160,32 @@ class Queues(RuleBasedStateMachine):
 
     @invariant()
     def counters_and_places_agree(self) -> None:
-        load: dict[Any, Any] = self.client.hgetall(f"{ROOT}:load")  # type: ignore[assignment]
-        assert {k.decode(): int(v) for k, v in load.items()} == self.model.load()
+        assert hash_of(self.client, f"{ROOT}:load") == self.model.load()
         for queue in (POOL, INSTANCE, "sql"):
-            names = {e.token for e in self.model.waiting(queue)}
+            names = sorted(entry.token for entry in self.model.waiting(queue))
             places = [f"{ROOT}:{queue}:{part}" for part in ("waiting", "demoted")]
-            found = [token.decode() for key in places for token in self.client.zrange(key, 0, -1)]
-            assert sorted(found) == sorted(names)
-        held = {e.token for e in self.model.entries.values() if e.holder}
-        assert {t.decode() for t in self.client.zrange(f"{ROOT}:leases", 0, -1)} == held
+            assert sorted(token for key in places for token in set_of(self.client, key)) == names
+        held = sorted(entry.token for entry in self.model.entries.values() if entry.holder)
+        assert sorted(set_of(self.client, f"{ROOT}:leases")) == held
 
     def teardown(self) -> None:
         """When all is done nothing is left but what outlives messages."""
         self.scripts.ack(list(self.model.entries))
         self.scripts.drop(list(self.model.dead))
-        left = {key.decode() for key in self.client.keys(f"{ROOT}*")}
-        assert left <= {f"{ROOT}:claims", f"{ROOT}:swept"}
+        assert keys_of(self.client) <= {f"{ROOT}:claims", f"{ROOT}:swept"}
+
+
+def hash_of(client: redis.Redis, key: str) -> dict[str, int]:
+    values = cast("dict[bytes, bytes]", client.hgetall(key))
+    return {name.decode(): int(value) for name, value in values.items()}
+
+
+def set_of(client: redis.Redis, key: str) -> list[str]:
+    return [token.decode() for token in cast("list[bytes]", client.zrange(key, 0, -1))]
+
+
+def keys_of(client: redis.Redis) -> set[str]:
+    return {key.decode() for key in cast("list[bytes]", client.keys(f"{ROOT}*"))}
 
 
 def test_random_histories_equal_the_model(redis_url: str) -> None:
