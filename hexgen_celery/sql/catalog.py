@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,10 @@ class Column:
     """One column. `primary_key` is its 1-based place in the key, 0 when it is not part of it.
 
     `title`, `description` and `value_description` come from BIRD's CSV files and may be empty.
-    `samples` are its most frequent values among the first rows, the most frequent first.
+    `samples` are its most frequent values among the rows that were read, the most frequent first.
+    The statistics are over the same rows: how many are NULL, how many different values there are,
+    the least and the greatest value, and the commonest shapes (`AAA-99`) of its texts. They are
+    None or empty where they could not be read. `whole` says that every row was read.
     """
 
     name: str
@@ -26,6 +30,12 @@ class Column:
     description: str = ""
     value_description: str = ""
     samples: tuple[SampleValue, ...] = ()
+    nulls: int | None = None
+    distinct: int | None = None
+    minimum: SampleValue | None = None
+    maximum: SampleValue | None = None
+    shapes: tuple[str, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +49,22 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or view. `rows` is None when counting was not possible in the time allowed."""
+    """A table or view. `rows` is None when counting was not possible in the time allowed.
+
+    `inferred_keys` are foreign keys that names and values suggest but that nobody declared.
+    """
 
     name: str
     columns: tuple[Column, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
     rows: int | None = None
     view: bool = False
+    inferred_keys: tuple[ForeignKey, ...] = ()
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, whatever the case of its letters."""
+        wanted = name.lower()
+        return next((column for column in self.columns if column.name.lower() == wanted), None)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -92,11 +111,23 @@ class Catalog:
 
 
 def _table(data: dict[str, Any]) -> Table:
-    columns = tuple(
-        Column(**{**item, "samples": tuple(item["samples"])}) for item in data["columns"]
+    return Table(
+        **{
+            **data,
+            "columns": tuple(_column(item) for item in data["columns"]),
+            "foreign_keys": _keys(data["foreign_keys"]),
+            "inferred_keys": _keys(data.get("inferred_keys", ())),
+        }
     )
-    keys = tuple(
+
+
+def _column(data: dict[str, Any]) -> Column:
+    lists = {name: tuple(data.get(name, ())) for name in ("samples", "shapes")}
+    return Column(**{**data, **lists})
+
+
+def _keys(items: Iterable[dict[str, Any]]) -> tuple[ForeignKey, ...]:
+    return tuple(
         ForeignKey(tuple(item["columns"]), item["table"], tuple(item["references"]))
-        for item in data["foreign_keys"]
+        for item in items
     )
-    return Table(**{**data, "columns": columns, "foreign_keys": keys})

@@ -1,0 +1,1 @@
+"""Checking a statement against the database's schema before anything is executed."""
