@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hexgen_celery.core.defaults import DEFAULTS
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import Registry
 from hexgen_celery.core.views import RequestView
@@ -91,8 +92,8 @@ class AllowanceParameters:
     too low. `prefill_seconds`: prefill that may be outstanding. `sequences`: at most so many
     running, 0 for the profile's limit."""
 
-    kv_share: float = 0.9
-    prefill_seconds: float = 2.0
+    kv_share: float = DEFAULTS.kv_share
+    prefill_seconds: float = DEFAULTS.prefill_seconds
     sequences: int = 0
 
     def __post_init__(self) -> None:

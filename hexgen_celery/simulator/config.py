@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from hexgen_celery.core.defaults import DEFAULTS
 from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.core.order import ClaimRules
 from hexgen_celery.workloads import Workload
@@ -27,10 +28,10 @@ class Choice:
 class Policies:
     """Everything that decides. Names are those of the registries in `core`."""
 
-    dispatch: Choice = Choice("alpha")
-    order: Choice = Choice("latest-start")
-    admission: Choice = Choice("allowance")
-    stealing: Choice = Choice("none")
+    dispatch: Choice = Choice(DEFAULTS.dispatch)
+    order: Choice = Choice(DEFAULTS.order)
+    admission: Choice = Choice(DEFAULTS.admission)
+    stealing: Choice = Choice(DEFAULTS.stealing)
     claim: ClaimRules = field(default_factory=ClaimRules)
 
 

@@ -5,7 +5,8 @@ only minds itself (α = 0) crowds the fast instances.
 What: the instance with the lowest (1−w)·max(own, slack) + w·imposed, all in seconds
 (`core.scoring`). Own time within the slack that a slower sibling leaves delays nobody. The weight
 w = 1 − (1−α) / (1 + patience · laxity / remaining) is α for a question that cannot wait and grows
-with the laxity it has: who has time gives way.
+with the laxity it has, up to four times the remaining path: who has time gives way. Where the
+remaining path is not known (0) the weight is α.
 Inputs: outstanding prefill and output tokens, running count, cached prefix, profile; slack,
 deadline and remaining path of the question.
 Config: `alpha` in [0, 1]; `patience` ≥ 0, 0 for one weight for all; `use_slack`; `placement`,
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hexgen_celery.core.defaults import DEFAULTS
 from hexgen_celery.core.dispatch.base import DISPATCH, ready_instances
 from hexgen_celery.core.scoring import (
     decode_seconds,
@@ -36,8 +38,8 @@ from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Tar
 Placement = Literal["instance", "pool", "auto"]
 PLACEMENTS = ("instance", "pool", "auto")
 
-# A remaining path shorter than this counts as this, so that relative laxity stays finite.
-MOMENT_SECONDS = 0.1
+# Laxity beyond so many times the remaining path does not make a question more patient.
+MOST_LAXITY = 4.0
 
 
 def check_alpha(alpha: float) -> None:
@@ -50,7 +52,7 @@ def check_alpha(alpha: float) -> None:
 class OwnParameters:
     """`placement` within the pool; `affinity_seconds` of prefill that make `auto` choose."""
 
-    placement: Placement = "instance"
+    placement: Placement = DEFAULTS.placement
     affinity_seconds: float = 0.2
 
     def __post_init__(self) -> None:
@@ -63,9 +65,9 @@ class AlphaParameters(OwnParameters):
     """`alpha` weighs the delay imposed on others against the request's own completion; `patience`
     raises that weight with the question's laxity; `use_slack` ignores own time a sibling hides."""
 
-    alpha: float = 0.2
-    patience: float = 0.2
-    use_slack: bool = True
+    alpha: float = DEFAULTS.alpha
+    patience: float = DEFAULTS.patience
+    use_slack: bool = DEFAULTS.use_slack
 
     def __post_init__(self) -> None:
         # The slotted dataclass is a new class, for which a bare super() does not work.
@@ -126,10 +128,10 @@ class Alpha:
 
     def weight(self, request: RequestView, now: float) -> float:
         """w: how much the delay of others counts against the request's own."""
-        if not self._patience:
+        remaining = request.remaining_seconds
+        if not self._patience or remaining <= 0.0:
             return self._alpha
-        left = request.deadline - now - request.remaining_seconds
-        relative = max(0.0, left) / max(request.remaining_seconds, MOMENT_SECONDS)
+        relative = min(MOST_LAXITY, max(0.0, request.deadline - now - remaining) / remaining)
         return 1.0 - (1.0 - self._alpha) / (1.0 + self._patience * relative)
 
     def _binds(self, best: Cost, costs: Sequence[Cost]) -> bool:

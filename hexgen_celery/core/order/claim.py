@@ -28,6 +28,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from hexgen_celery.core.admission import Allowance, ClaimCost
+from hexgen_celery.core.defaults import DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class ClaimRules:
     """`every`: one claim in so many goes to the oldest demoted request. `patience`: how often a
     head that does not fit may be passed over. `depth`: how many entries behind it are tried."""
 
-    every: int = 10
-    patience: int = 8
-    depth: int = 16
+    every: int = DEFAULTS.claim_every
+    patience: int = DEFAULTS.claim_patience
+    depth: int = DEFAULTS.claim_depth
 
     def __post_init__(self) -> None:
         for name, least in (("every", 1), ("patience", 0), ("depth", 0)):

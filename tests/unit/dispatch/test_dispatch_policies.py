@@ -172,6 +172,10 @@ def test_the_weight_lies_between_alpha_and_one(
     weight = policy.weight(request(deadline=deadline), 5.0)
     assert alpha - 1e-9 <= weight <= 1.0
     assert policy.weight(request(deadline=0.0), 5.0) == pytest.approx(alpha)
+    unknown = request(deadline=deadline, remaining_seconds=0.0)
+    assert policy.weight(unknown, 5.0) == alpha
+    far, farther = request(deadline=1e6), request(deadline=1e7)
+    assert policy.weight(far, 5.0) == policy.weight(farther, 5.0)
 
 
 def test_imposed_weighs_against_crowding_the_fast_instance() -> None:
