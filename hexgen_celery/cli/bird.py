@@ -18,7 +18,7 @@ from hexgen_celery.answers import Answer, Outcome
 from hexgen_celery.api import Client, Pending, Question
 from hexgen_celery.cli.cluster_file import emulated_cluster
 from hexgen_celery.cli.context import CliContext, pass_cli
-from hexgen_celery.cli.local_cluster import fresh_home, local_cluster
+from hexgen_celery.cli.local_cluster import fresh_home, local_cluster, own_cluster
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.cluster import EMBEDDED, read_cluster
 from hexgen_celery.errors import HexgenError, InvalidSettings
@@ -31,7 +31,7 @@ from hexgen_celery.evaluation.replay import (
     build_replay,
     write_replay,
 )
-from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.settings import Settings
 from hexgen_celery.slo_report import Ending, SloReport
 
 _SCORER = "workers.scoring"
@@ -156,7 +156,7 @@ def _replaying_cluster(home: Path, answers: Path, speed: float) -> Iterator[Clie
     """A cluster of its own, because emulated servers answer from one replay only."""
     config = home / "cluster.toml"
     config.write_text(emulated_cluster(home, replay=[answers], speed=speed), encoding="utf-8")
-    with local_cluster(config, _READY_SECONDS), Client(load_settings(config)) as client:
+    with own_cluster(config, _READY_SECONDS) as client:
         yield client
 
 

@@ -17,13 +17,13 @@ from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster, real
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.demo_report import DemoReport, QuestionReport, show_report
 from hexgen_celery.cli.live_view import view_of
-from hexgen_celery.cli.local_cluster import fresh_home, local_cluster
+from hexgen_celery.cli.local_cluster import fresh_home, own_cluster
 from hexgen_celery.cli.output import console, json_option, print_json
 from hexgen_celery.cli.progress import Progress, QuestionProgress
 from hexgen_celery.demo import DemoFiles, build_demo
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.llm import LlmClient
-from hexgen_celery.settings import LlmSettings, load_settings
+from hexgen_celery.settings import LlmSettings
 from hexgen_celery.trace import OLDEST
 
 _READY_SECONDS = 120.0
@@ -161,7 +161,7 @@ def demo_cluster(home: Path, files: DemoFiles, servers: ServerChoice) -> Iterato
     else:
         text = emulated_cluster(home, replay=[files.replay], speed=servers.speed)
     config.write_text(text, encoding="utf-8")
-    with local_cluster(config, _READY_SECONDS), Client(load_settings(config)) as client:
+    with own_cluster(config, _READY_SECONDS) as client:
         client.add_database(files.database)
         yield client
 

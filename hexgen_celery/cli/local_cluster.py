@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hexgen_celery.api import Client
 from hexgen_celery.cluster import ClusterState, read_cluster
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.settings import load_settings
@@ -19,6 +20,7 @@ from hexgen_celery.settings import load_settings
 _SUPERVISOR = "workers.supervisor"
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 20.0
+_KEPT_SETTINGS = ("HEXGEN_LLM__", "HEXGEN_LOG__")
 
 
 class ClusterNotStarted(HexgenError):
@@ -144,6 +146,39 @@ def local_cluster(config: Path | None, ready_seconds: float) -> Iterator[Cluster
         yield cluster.wait_ready(ready_seconds)
     finally:
         cluster.stop()
+
+
+@contextlib.contextmanager
+def own_cluster(config: Path, ready_seconds: float) -> Iterator[Client]:
+    """Run the cluster of `config`, and nothing but it, for the length of a `with` block.
+
+    Settings in the environment would outrank the file and lead the run to somebody's real cluster,
+    so all but those in `_KEPT_SETTINGS` are put aside meanwhile.
+
+    Raises:
+        ClusterNotStarted: it is not ready after `ready_seconds`.
+    """
+    with (
+        _without_settings_from_outside(),
+        local_cluster(config, ready_seconds),
+        Client(load_settings(config)) as client,
+    ):
+        yield client
+
+
+@contextlib.contextmanager
+def _without_settings_from_outside() -> Iterator[None]:
+    outside = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("HEXGEN_") and not name.startswith(_KEPT_SETTINGS)
+    }
+    for name in outside:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(outside)
 
 
 def stop_running(directory: Path) -> int | None:

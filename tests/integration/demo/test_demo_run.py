@@ -60,12 +60,17 @@ def test_all_questions_are_answered_and_reported(
 
 
 def test_a_reader_sees_rows_sql_and_deadlines(here: Path) -> None:
+    """Also where the environment points at a cluster of one's own: the demo leaves it alone."""
     done = subprocess.run(
         [*HEXGEN, "demo", "--speed", "10", "--questions", "4", "--relaxed-slo", "90"],
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
-        env={**os.environ, "HEXGEN_LOG__LEVEL": "warning"},
+        env={
+            **os.environ,
+            "HEXGEN_LOG__LEVEL": "warning",
+            "HEXGEN_BROKER__URL": "redis://127.0.0.1:1/0",
+        },
     )
     assert done.returncode == 0, done.stderr
     assert "#1  interactive 8 s, answered, deadline met" in done.stdout
