@@ -113,7 +113,11 @@ class EventPipe:
         for group, events in groupby(batch, key=lambda event: group_from(event["type"])):
             for body, routing_key in _messages(group, list(events)):
                 producer.publish(
-                    body, routing_key=routing_key, retry=False, delivery_mode=1, headers={}
+                    body,
+                    routing_key=routing_key,
+                    declare=[producer.exchange],
+                    retry=False,
+                    delivery_mode=1,
                 )
 
     def _pause(self) -> None:
