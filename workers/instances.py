@@ -38,7 +38,17 @@ class Announcer:
         self._server = server
         self._interval = interval_seconds
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the server answered when it was last asked, and the worker is not stopping."""
+        return self._record.ready and not self._stop.is_set()
+
+    def check_soon(self) -> None:
+        """A request could not reach the server: ask it now instead of at the next beat."""
+        self._wake.set()
 
     def start(self) -> None:
         """Announce now and from now on."""
@@ -53,16 +63,21 @@ class Announcer:
     def withdraw(self) -> None:
         """Send no more requests here. May be called more than once."""
         self._stop.set()
+        self._wake.set()
         try:
             self._directory.withdraw(self._record.name)
         except redis.RedisError as error:
             log.warning("instance not withdrawn", error=str(error))
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
+        while not self._stop.is_set():
+            self._wake.wait(self._interval)
+            self._wake.clear()
             self._announce()
 
     def _announce(self) -> None:
+        if self._stop.is_set():
+            return
         ready = self._answers()
         if ready != self._record.ready:
             log.warning("server is back" if ready else "server does not answer")

@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from hexgen_celery.core.admission import Allowance
 from hexgen_celery.deployment import Deployment, connect_deployment
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord
@@ -29,6 +30,8 @@ from workers.prompts import PromptAssembler
 from workers.requests import Place
 from workers.stage_worker import StageWorker
 
+NOTHING_FITS = Allowance(0, 0, 0)
+
 
 def worker_name(instance: str) -> str:
     """The name of the worker that feeds `instance`."""
@@ -43,12 +46,13 @@ def serve(settings: Settings, instance_name: str) -> int:
     deployment = connect_deployment(settings, "llm", node_name(name))
     client = LlmClient(url, settings.llm)
     record = _record(pool, instance_name, url, deployment.worker)
-    use_admission(engine_admission(settings.admission, load_profile(pool.profile)))
     directory = InstanceDirectory(deployment.redis, deployment.keys)
     announcer = Announcer(directory, record, client, settings.workers.heartbeat_seconds)
+    engine = engine_admission(settings.admission, load_profile(pool.profile))
+    use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)
     worker = StageWorker(
         deployment,
-        _executor(deployment, client, pool.model),
+        _executor(deployment, client, pool.model, announcer),
         Place(deployment.worker, instance_name, pool.queue),
         on_stopping=announcer.withdraw,
     )
@@ -88,7 +92,9 @@ def _record(pool: PoolSettings, name: str, url: str, worker: str) -> InstanceRec
     )
 
 
-def _executor(deployment: Deployment, client: LlmClient, model: str) -> LlmExecutor:
+def _executor(
+    deployment: Deployment, client: LlmClient, model: str, announcer: Announcer
+) -> LlmExecutor:
     parts = PartStore(deployment.redis, deployment.keys)
 
     def first_token(ref: RequestRef) -> None:
@@ -96,7 +102,9 @@ def _executor(deployment: Deployment, client: LlmClient, model: str) -> LlmExecu
         process.first_token(token_of(str(ref)))
         deployment.coordinator.first_token(ref)
 
-    return LlmExecutor(client, PromptAssembler(parts), first_token, model)
+    return LlmExecutor(
+        client, PromptAssembler(parts), first_token, model, on_unavailable=announcer.check_soon
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ from typing import Protocol
 import redis
 import structlog
 
+from hexgen_celery.errors import ModelUnavailable
 from hexgen_celery.llm import CancelToken, ChatRequest, Completion
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json, LlmCall
@@ -40,22 +41,28 @@ class LlmExecutor:
         prompts: PromptAssembler,
         report_first_token: Callable[[RequestRef], object],
         model: str,
+        *,
+        on_unavailable: Callable[[], object],
     ) -> None:
         self._completions = completions
         self._prompts = prompts
         self._report_first_token = report_first_token
         self._model = model
+        self._on_unavailable = on_unavailable
 
     def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
         """Stream one completion; see `RequestExecutor`."""
         call = request.spec.call
         assert isinstance(call, LlmCall), f"{request.spec.id} is not an LLM request"
         ref = request.ref
-        completion = self._completions.complete(
-            self._chat_request(request, call),
-            on_first_token=lambda: self._first_token(ref),
-            cancel=cancel,
-        )
+        chat = self._chat_request(request, call)
+        try:
+            completion = self._completions.complete(
+                chat, on_first_token=lambda: self._first_token(ref), cancel=cancel
+            )
+        except ModelUnavailable:
+            self._on_unavailable()
+            raise
         return Done(_result(completion))
 
     def _first_token(self, ref: RequestRef) -> None:
