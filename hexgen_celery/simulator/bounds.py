@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hexgen_celery.core.estimates import PathNode, critical_path
@@ -54,19 +55,24 @@ def conserved_throughput(lines: Sequence[WorkloadQuestion], fleet: Fleet) -> flo
     possible. Sequences need KV for what they do not share, so the steps of a run number at least
     the sum over generated tokens of that private context, divided by the KV memory.
     """
-    return sum(1.0 / _mean_work(lines, instance.profile) for instance in fleet.instances)
+    times_drawn = Counter(lines)
+    return sum(1.0 / _mean_work(times_drawn, instance.profile) for instance in fleet.instances)
 
 
-def _mean_work(lines: Sequence[WorkloadQuestion], profile: Profile) -> float:
-    requests = [request for line in lines for request in line.requests]
-    tokens = sum(request.output_tokens for request in requests)
-    private = sum(
-        r.output_tokens * (r.input_tokens - prefix_tokens(r.prefix("")) + r.output_tokens / 2)
-        for r in requests
-    )
+def _mean_work(times_drawn: Mapping[WorkloadQuestion, int], profile: Profile) -> float:
+    weighed = [(r, times) for line, times in times_drawn.items() for r in line.requests]
+    tokens = sum(times * request.output_tokens for request, times in weighed)
+    private = sum(times * r.output_tokens * _mean_private_context(r) for r, times in weighed)
     batch = max(1.0, min(profile.max_sequences, profile.kv_tokens * tokens / private))
     shared = replace(profile, decode_base=profile.decode_base / batch)
-    return sum(_work(request, shared) for request in requests) / len(lines)
+    work = sum(times * _work(request, shared) for request, times in weighed)
+    return work / sum(times_drawn.values())
+
+
+def _mean_private_context(request: WorkloadRequest) -> float:
+    """Tokens of KV that a request holds for itself alone, on average over its decode."""
+    own = request.input_tokens - prefix_tokens(request.prefix(""))
+    return own + request.output_tokens / 2
 
 
 def _work(request: WorkloadRequest, profile: Profile) -> float:
