@@ -68,7 +68,7 @@ def register_ask(app: Celery, reception: Reception) -> None:
             raise Reject(str(error), requeue=True) from error
         raise Ignore
 
-    app.task(ask, name=ASK, bind=True, typing=False, throws=(QuestionFailed,))
+    app.task(ask, name=ASK, shared=False, bind=True, typing=False, throws=(QuestionFailed,))
 
 
 def _payload(arguments: Sequence[Any], keywords: Json) -> Json:

@@ -18,4 +18,11 @@ def register_stages(app: Celery, tasks: Iterable[str], runner: RequestRunner) ->
         return runner.run(workflow_id, node_id, attempt, queue)
 
     for name in tasks:
-        app.task(stage, name=name, bind=True, ignore_result=True, throws=(AttemptFailed,))
+        app.task(
+            stage,
+            name=name,
+            shared=False,
+            bind=True,
+            ignore_result=True,
+            throws=(AttemptFailed,),
+        )

@@ -66,7 +66,9 @@ class _Client:
 def test_the_call_becomes_a_chat_request_and_its_completion_the_result() -> None:
     client, cancel = _Client(), CancelToken()
     tokens: list[RequestRef] = []
-    executor = LlmExecutor(client, PromptAssembler(_Parts()), tokens.append, "the-model", on_unavailable=list)
+    executor = LlmExecutor(
+        client, PromptAssembler(_Parts()), tokens.append, "the-model", on_unavailable=list
+    )
     done = executor.execute(REQUEST, cancel)
     assert client.requests == [
         ChatRequest(
@@ -101,5 +103,7 @@ def test_a_first_token_that_cannot_be_reported_does_not_end_the_request() -> Non
     def unreachable(_ref: RequestRef) -> None:
         raise redis.ConnectionError("gone")
 
-    executor = LlmExecutor(_Client(), PromptAssembler(_Parts()), unreachable, "m", on_unavailable=list)
+    executor = LlmExecutor(
+        _Client(), PromptAssembler(_Parts()), unreachable, "m", on_unavailable=list
+    )
     assert executor.execute(REQUEST, CancelToken()).result["text"] == "hi"

@@ -1,0 +1,108 @@
+"""Receiving questions: the arguments of `hexgen.ask`, and what Celery is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery, states
+
+from hexgen_celery.errors import InvalidSubmission, QuestionFailed
+from hexgen_celery.names import ASK
+from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.definition import Submission
+from workers.questions import Reception, register_ask
+
+
+class _Databases:
+    def names(self) -> list[str]:
+        return ["heroes"]
+
+
+class _Starter:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.started: list[Submission] = []
+        self.error = error
+
+    def start(self, submission: Submission) -> None:
+        if self.error is not None:
+            raise self.error
+        self.started.append(submission)
+
+
+def _reception(starter: _Starter) -> Reception:
+    return Reception(Settings(), _Databases(), starter)
+
+
+def test_arguments_by_position_and_by_name_mean_the_same() -> None:
+    starter = _Starter()
+    reception = _reception(starter)
+    reception.receive("t1", ("Who?", "heroes", 9, "acme", "hint"), {})
+    reception.receive(
+        "t1",
+        (),
+        {
+            "question": "Who?",
+            "database": "heroes",
+            "slo_seconds": 9,
+            "tenant": "acme",
+            "evidence": "hint",
+        },
+    )
+    first, second = starter.started
+    assert first.workflow_id == "t1"
+    for name in ("question", "database", "slo_seconds", "tenant", "evidence"):
+        assert getattr(first, name) == getattr(second, name), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "part"),
+    [
+        (("q", "heroes", 1, "t", "e", 0.0, "more"), {}, "at most 6 positional"),
+        (("q", "heroes"), {"question": "again"}, "question is given twice"),
+        ((), {"question": "q", "database": "villains"}, "unknown database"),
+    ],
+)
+def test_a_refusal_is_one_json_object(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], part: str
+) -> None:
+    starter = _Starter()
+    with pytest.raises(QuestionFailed) as caught:
+        _reception(starter).receive("t1", arguments, keywords)
+    (body,) = caught.value.args
+    assert part in body["cause"]
+    assert body["workflow_id"] == "t1"
+    assert (body["status"], body["stage"]) == ("failed", "submission")
+    assert starter.started == []
+
+
+def test_what_the_workflow_refuses_is_refused_too() -> None:
+    starter = _Starter(InvalidSubmission("no such option", field="options.x", hint="leave it out"))
+    with pytest.raises(QuestionFailed) as caught:
+        _reception(starter).receive("t1", ("Who?", "heroes"), {})
+    assert caught.value.args[0]["field"] == "options.x"
+
+
+def _app(starter: _Starter) -> Celery:
+    app = Celery("test", broker="memory://", backend="cache+memory://", set_as_current=False)
+    register_ask(app, _reception(starter))
+    return app
+
+
+def test_the_task_leaves_its_result_to_the_workflow() -> None:
+    starter = _Starter()
+    outcome = _app(starter).tasks[ASK].apply(("Who?", "heroes"), task_id="t7")
+    assert outcome.state == states.IGNORED
+    assert [submission.workflow_id for submission in starter.started] == ["t7"]
+
+
+def test_the_task_fails_on_a_wrong_submission() -> None:
+    outcome = _app(_Starter()).tasks[ASK].apply(("", "heroes"))
+    assert outcome.state == states.FAILURE
+    assert isinstance(outcome.result, QuestionFailed)
+
+
+def test_the_task_goes_back_while_redis_is_away() -> None:
+    outcome = _app(_Starter(redis.ConnectionError("gone"))).tasks[ASK].apply(("Who?", "heroes"))
+    assert outcome.state == states.REJECTED

@@ -1,0 +1,150 @@
+"""What runs beside the tasks: heartbeats, timers, the grace at shutdown, and the entry point."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+from celery import signals
+
+from hexgen_celery.errors import BrokerUnavailable, ModelUnavailable
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+from hexgen_celery.references import RequestRef
+from hexgen_celery.settings import Settings
+from workers.cancellation import SHUTDOWN, InFlight
+from workers.celery_process import ShutdownGrace, run_process
+from workers.control import Ticker
+from workers.instances import Announcer
+
+PATIENCE = 10.0
+RECORD = InstanceRecord("a1", "gpu.a100.x", "a100", "m", "p", "http://1", "llm-a1@h", 64)
+
+
+class _Directory(InstanceDirectory):
+    """Records announcements; `heard` is set by each."""
+
+    def __init__(self) -> None:
+        self.announced: list[InstanceRecord] = []
+        self.withdrawn: list[str] = []
+        self.heard = threading.Event()
+        self.error: redis.RedisError | None = None
+
+    def announce(self, record: InstanceRecord) -> None:
+        self.heard.set()
+        if self.error is not None:
+            raise self.error
+        self.announced.append(record)
+
+    def withdraw(self, name: str) -> None:
+        self.withdrawn.append(name)
+        if self.error is not None:
+            raise self.error
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.up = True
+
+    def check(self, model: str) -> None:
+        if not self.up:
+            raise ModelUnavailable(f"nobody serves {model}")
+
+
+def test_an_instance_is_ready_as_long_as_its_server_answers() -> None:
+    directory, server = _Directory(), _Server()
+    announcer = Announcer(directory, RECORD, server, interval_seconds=3600)
+    announcer.start()
+    assert directory.announced == [RECORD]
+    assert announcer.ready
+    server.up = False
+    directory.heard.clear()
+    announcer.check_soon()
+    assert directory.heard.wait(PATIENCE)
+    announcer.stop()
+    assert directory.announced[-1] == replace(RECORD, ready=False)
+    assert directory.withdrawn == ["a1"]
+    assert not announcer.ready
+
+
+def test_announcing_goes_on_after_redis_was_away() -> None:
+    directory = _Directory()
+    directory.error = redis.ConnectionError("gone")
+    announcer = Announcer(directory, RECORD, _Server(), interval_seconds=0.01)
+    announcer.start()
+    directory.error = None
+    directory.heard.clear()
+    assert directory.heard.wait(PATIENCE)
+    directory.error = redis.ConnectionError("gone again")
+    announcer.stop()
+    assert directory.announced
+
+
+def test_a_tick_that_fails_is_followed_by_the_next() -> None:
+    ticks: list[int] = []
+    enough = threading.Event()
+
+    def tick() -> None:
+        ticks.append(len(ticks))
+        if len(ticks) == 3:
+            enough.set()
+        raise RuntimeError("this tick failed")
+
+    ticker = Ticker(tick, 0.001)
+    ticker.start()
+    assert enough.wait(PATIENCE)
+    ticker.stop()
+
+
+def _stopping(in_flight: InFlight, grace: float, on_stopping: Callable[[], None]) -> ShutdownGrace:
+    service = ShutdownGrace(in_flight, grace, on_stopping)
+    service.start()
+    signals.worker_shutting_down.send(sender="w@h", sig="SIGTERM", how="Warm", exitcode=0)
+    return service
+
+
+def test_what_runs_longer_than_the_grace_is_handed_back() -> None:
+    in_flight, told, stopped = InFlight(), threading.Event(), threading.Event()
+    with in_flight.track(RequestRef("w", "n", 1)) as running:
+        running.token.subscribe(stopped.set)
+        service = _stopping(in_flight, 0.01, told.set)
+        assert stopped.wait(PATIENCE)
+        assert running.token.reason == SHUTDOWN
+        assert told.is_set()
+        service.stop()
+
+
+def test_nothing_is_stopped_within_the_grace() -> None:
+    in_flight, told = InFlight(), threading.Event()
+    with in_flight.track(RequestRef("w", "n", 1)) as running:
+        service = _stopping(in_flight, 3600, told.set)
+        assert told.wait(PATIENCE)
+        service.stop()
+        assert not running.token.is_set
+
+
+def test_an_error_a_user_can_mend_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEXGEN_BROKER__URL", "redis://127.0.0.1:1/0")
+
+    def serve(settings: Settings) -> int:
+        raise BrokerUnavailable("Redis cannot be reached", hint="start it")
+
+    assert run_process("control-1", serve) == 2
+    assert capsys.readouterr().err == "error: Redis cannot be reached. start it\n"
+
+
+def test_a_wrong_setting_is_told_before_anything_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEXGEN_COORDINATOR__LEASE_SECONDS", "-1")
+    assert run_process("control-1", lambda _settings: 0) == 2
+    assert "lease_seconds" in capsys.readouterr().err
