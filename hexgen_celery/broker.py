@@ -31,7 +31,7 @@ def broker_url(settings: Settings) -> str:
         )
     if broker.password_file is not None:
         parts = _with_password(parts, _read_password(broker.password_file))
-    return _with_certificates(parts).geturl()
+    return _text(_with_certificates(parts))
 
 
 def celery_url(url: str) -> str:
@@ -50,6 +50,12 @@ def queue_url(url: str, transport: str) -> str:
         return known
     register_aliases()
     return known.replace(CELERY_SOCKET_SCHEME, f"{ALIAS}+socket", 1)
+
+
+def _text(parts: SplitResult) -> str:
+    """The URL; the standard library drops the slashes of one without a host."""
+    url = parts.geturl()
+    return url if "://" in url else url.replace(":", "://", 1)
 
 
 def _read_password(path: Path) -> str:
