@@ -39,7 +39,7 @@ from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json
 
 if TYPE_CHECKING:
-    from hexgen_celery.sql.databases import DatabaseEntry, DatabaseRegistry
+    from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
 
 __all__ = [
     "Answer",
@@ -234,9 +234,12 @@ class Client:
         """Every registered database."""
         return [self.registry.entry(name) for name in self.registry.names()]
 
-    def add_database(self, path: Path, name: str | None = None) -> list[DatabaseEntry]:
+    def add_database(
+        self, path: Path, name: str | None = None, progress: AddProgress | None = None
+    ) -> list[DatabaseEntry]:
         """Register a SQLite file, or all databases of a BIRD directory; raises InvalidDatabase."""
-        return self.registry.add(path, name)
+        given = {} if progress is None else {"progress": progress}
+        return self.registry.add(path, name, **given)
 
     @cached_property
     def registry(self) -> DatabaseRegistry:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
     from hexgen_celery.sql.catalog import Column, Table
+    from hexgen_celery.sql.databases import AddProgress
 
 
 @click.group("db")
@@ -28,7 +33,10 @@ def add_command(cli: CliContext, path: Path, name: str | None) -> None:
 
     The file itself is never written to, and nothing is put beside it.
     """
-    for entry in cli.client.add_database(path, name):
+    client = cli.client
+    with adding_progress() as progress:
+        entries = client.add_database(path, name, progress)
+    for entry in entries:
         copied = " (read through a private copy)" if entry.snapshot else ""
         console.print(f"{entry.name}: {entry.tables} tables, {entry.rows} rows{copied}")
 
@@ -69,6 +77,25 @@ def remove_command(cli: CliContext, name: str) -> None:
     """Forget database NAME; its file stays as it is."""
     cli.client.registry.remove(name)
     console.print(f"{name} forgotten")
+
+
+@contextmanager
+def adding_progress() -> Iterator[AddProgress]:
+    """A bar over the tables that are profiled and the columns whose values are indexed.
+
+    It shows on a terminal only, and is gone at the end.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(database: str, at_work: str, done: int, total: int) -> None:
+            what = escape(f"{database} {at_work}".strip())
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield show
 
 
 def _role(table_: Table, column: Column) -> str:

@@ -28,6 +28,8 @@ from hexgen_celery.sql.sources import (
     head_digest,
     prepare,
 )
+from hexgen_celery.sql.value_index import ValueIndex
+from hexgen_celery.sql.value_index_files import ValueIndexFiles, index_version
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +37,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 SIMILAR_ENOUGH = 60
 
 AddProgress = Callable[[str, str, int, int], None]
-"""Called with database, table, tables done and tables in all."""
+"""Called with database, table or column at work, how many are done and how many there are; first
+over the tables that are profiled, then over the columns whose values are indexed."""
 
 
 def silent(_database: str, _table: str, _done: int, _total: int) -> None:
@@ -145,6 +148,7 @@ class DatabaseRegistry:
         self._entries = entries
         self._catalogs = catalogs
         self._snapshots = snapshots
+        self._values = ValueIndexFiles(snapshots)
         self._clock = clock or WallClock()
         self._bounds = bounds or ProfilingBounds()
 
@@ -220,8 +224,18 @@ class DatabaseRegistry:
         """
         return schema_prompt(self.catalog(name))
 
+    def values(self, name: str) -> ValueIndex | None:
+        """The index of the texts in the database as it is now, built here if it is not yet.
+
+        None where no index can be built (this SQLite lacks FTS5, the directory is not writable).
+        Needs the file, and raises as `current` does.
+        """
+        entry = self.current(name)
+        version = index_version(entry.head_sha256, entry.fingerprint)
+        return self._values.open(name, version, entry.file, lambda: self.catalog(name))
+
     def remove(self, name: str) -> None:
-        """Forget a database and delete our copy of it, if there is one; never the user's file.
+        """Forget a database and delete our files about it; never the user's file.
 
         Raises:
             UnknownDatabase: if no database of that name was added.
@@ -229,6 +243,7 @@ class DatabaseRegistry:
         entry = self.entry(name)
         self._entries.delete(name)
         self._catalogs.delete(name)
+        self._values.remove(name)
         if entry.snapshot:
             Path(entry.file.path).unlink(missing_ok=True)
 
@@ -282,6 +297,13 @@ class DatabaseRegistry:
             tables=len(catalog.tables),
             rows=catalog.rows,
             added_at=self._clock.now(),
+        )
+        self._values.build(
+            source.name,
+            index_version(entry.head_sha256, fingerprint),
+            file,
+            catalog,
+            lambda column, done, total: progress(source.name, column, done, total),
         )
         return entry, catalog
 

@@ -6,14 +6,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from hexgen_celery.sql.catalog import Catalog, Column, ForeignKey, SampleValue, Table
+from hexgen_celery.sql.catalog import Catalog, Column, ForeignKey, Table
+from hexgen_celery.sql.catalog_keys import with_inferred_keys
 from hexgen_celery.sql.descriptions import Descriptions
 from hexgen_celery.sql.execution import DatabaseFile
 from hexgen_celery.sql.identifiers import quote_always
+from hexgen_celery.sql.profiling_statistics import StatisticsBounds, StatisticsReader
 from hexgen_celery.sql.readonly import SQLITE_LIMITS, open_read_only
 
 PROGRESS_STEPS = 10_000
@@ -30,12 +32,12 @@ def no_progress(_table: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingBounds:
-    """How much is read: seconds in all, rows and values per column, characters per value."""
+    """How much is read: seconds in all, so much of each column, and so many different values of
+    one to compare with another table's key."""
 
     seconds: float = 60.0
-    sample_rows: int = 20_000
-    sample_values: int = 5
-    value_chars: int = 80
+    statistics: StatisticsBounds = field(default_factory=StatisticsBounds)
+    key_values: int = 1_000
 
 
 def profile_database(
@@ -57,8 +59,9 @@ def profile_database(
         # A hostile file must not be able to make the profiler allocate or loop without end.
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, SQLITE_LIMITS[sqlite3.SQLITE_LIMIT_LENGTH])
         reader = _Reader(connection, bounds, descriptions)
-        tables = tuple(reader.tables(progress))
-    return Catalog(database=name, tables=tables, complete=not reader.timed_out)
+        catalog = Catalog(database=name, tables=tuple(reader.tables(progress)))
+        catalog = with_inferred_keys(catalog, reader.inclusion)
+    return replace(catalog, complete=not reader.timed_out)
 
 
 class _Reader:
@@ -72,6 +75,7 @@ class _Reader:
         self._descriptions = descriptions
         self._deadline = time.monotonic() + bounds.seconds
         self.timed_out = False
+        self._statistics = StatisticsReader(connection, bounds.statistics, self._attempt)
         connection.set_progress_handler(self._is_late, PROGRESS_STEPS)
 
     def _is_late(self) -> bool:
@@ -98,23 +102,37 @@ class _Reader:
         progress("", len(rows), len(rows))
 
     def _view(self, name: str) -> Table:
-        columns = tuple(self._column(name, row, sample=False) for row in self._table_info(name))
+        columns = tuple(self._column(name, row) for row in self._table_info(name))
         return Table(name=name, columns=columns, view=True)
 
     def _table(self, name: str) -> Table:
-        columns = tuple(self._column(name, row, sample=True) for row in self._table_info(name))
-        return Table(
-            name=name,
-            columns=columns,
-            foreign_keys=self._foreign_keys(name),
-            rows=self._count(name),
+        rows = self._count(name)
+        whole = rows is not None and rows <= self._bounds.statistics.rows
+        columns = tuple(
+            self._with_statistics(name, self._column(name, row), whole)
+            for row in self._table_info(name)
         )
+        return Table(name=name, columns=columns, foreign_keys=self._foreign_keys(name), rows=rows)
+
+    def _with_statistics(self, table: str, column: Column, whole: bool) -> Column:
+        statistics = self._statistics.read(table, column.name)
+        return replace(column, **asdict(statistics), whole=whole)
+
+    def inclusion(self, table: str, column: str, other: str, key: str) -> float | None:
+        """The share of the column's different values (the first so many) that the key has too."""
+        query = (
+            f"SELECT avg(v IN (SELECT {quote_always(key)} FROM {quote_always(other)})) FROM"
+            f" (SELECT DISTINCT {quote_always(column)} AS v FROM {quote_always(table)}"
+            f" WHERE v IS NOT NULL LIMIT {self._bounds.key_values})"
+        )
+        row = self._attempt(lambda: self._connection.execute(query).fetchone())
+        return None if row is None or row[0] is None else float(row[0])
 
     def _table_info(self, table: str) -> list[tuple[str, str, bool, int]]:
         rows = self._connection.execute(f"PRAGMA table_info({quote_always(table)})").fetchall()
         return [(row[1], row[2], bool(row[3]), row[5]) for row in rows]
 
-    def _column(self, table: str, info: tuple[str, str, bool, int], sample: bool) -> Column:
+    def _column(self, table: str, info: tuple[str, str, bool, int]) -> Column:
         name, declared, not_null, place = info
         text = self._descriptions.get(table, name)
         return Column(
@@ -125,18 +143,7 @@ class _Reader:
             title=text.title,
             description=text.description,
             value_description=text.value_description,
-            samples=self._samples(table, name) if sample else (),
         )
-
-    def _samples(self, table: str, column: str) -> tuple[SampleValue, ...]:
-        bounds = self._bounds
-        query = (
-            f"SELECT v FROM (SELECT {quote_always(column)} AS v FROM {quote_always(table)}"
-            f" LIMIT {bounds.sample_rows}) WHERE v IS NOT NULL AND typeof(v) <> 'blob'"
-            f" GROUP BY v ORDER BY count(*) DESC, v LIMIT {bounds.sample_values}"
-        )
-        rows = self._attempt(lambda: self._connection.execute(query).fetchall()) or []
-        return tuple(_short(row[0], bounds.value_chars) for row in rows)
 
     def _count(self, table: str) -> int | None:
         query = f"SELECT count(*) FROM {quote_always(table)}"
@@ -164,9 +171,3 @@ class _Reader:
     def _primary_key(self, table: str) -> tuple[str, ...]:
         keyed = sorted((place, name) for name, _, _, place in self._table_info(table) if place)
         return tuple(name for _, name in keyed)
-
-
-def _short(value: SampleValue, limit: int) -> SampleValue:
-    if isinstance(value, str) and len(value) > limit:
-        return value[: limit - 1] + "…"
-    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hexgen_celery.sql.catalog import Catalog, Column, ForeignKey, SampleValue, Table
@@ -21,9 +21,12 @@ EVIDENCE_LABEL = re.compile(r"^\s*commonsense (?:evidence|reasoning)\s*:?\s*", r
 
 @dataclass(frozen=True, slots=True)
 class SchemaPromptStyle:
-    """How much of the catalog is shown: values per column, characters per value and description."""
+    """How much of the catalog is shown: values per column (more where those are all it has),
+    characters per value and description, and whether statistics are."""
 
     samples: int = 3
+    all_samples: int = 5
+    statistics: bool = True
     sample_chars: int = 40
     description_chars: int = 160
     value_description_chars: int = 240
@@ -52,7 +55,8 @@ def _table_text(table: Table, style: SchemaPromptStyle) -> str:
     ]
     kind = "VIEW" if table.view else "TABLE"
     size = "" if table.rows is None else f" -- {table.rows} rows"
-    return "\n".join([f"CREATE {kind} {quote(table.name)} (", *body, f");{size}"])
+    likely = [f"-- probably: {_foreign_key(key)}" for key in table.inferred_keys]
+    return "\n".join([f"CREATE {kind} {quote(table.name)} (", *body, f");{size}", *likely])
 
 
 def _column_line(column: Column, composite: bool, style: SchemaPromptStyle) -> tuple[str, str]:
@@ -74,13 +78,44 @@ def _comment(column: Column, style: SchemaPromptStyle) -> str:
         _one_line(description, style.description_chars),
         _one_line(EVIDENCE_LABEL.sub("", column.value_description), style.value_description_chars),
         _samples(column, style),
+        *(_statistics(column, style) if style.statistics else ()),
     ]
     return "; ".join(text for place, text in enumerate(texts) if text and text not in texts[:place])
 
 
 def _samples(column: Column, style: SchemaPromptStyle) -> str:
-    values = [_literal(value, style.sample_chars) for value in column.samples[: style.samples]]
-    return f"e.g. {', '.join(values)}" if values else ""
+    every = _shows_all(column, style)
+    shown = column.samples[: style.all_samples if every else style.samples]
+    values = ", ".join(_literal(value, style.sample_chars) for value in shown)
+    return f"{'values' if every else 'e.g.'} {values}" if values else ""
+
+
+def _shows_all(column: Column, style: SchemaPromptStyle) -> bool:
+    most = min(len(column.samples), style.all_samples)
+    return column.whole and column.distinct is not None and 0 < column.distinct <= most
+
+
+def _statistics(column: Column, style: SchemaPromptStyle) -> Iterator[str]:
+    """What the values shown do not tell: the form, the range, how many differ, how many lack."""
+    every = _shows_all(column, style)
+    if column.shapes and not every:
+        yield f"form {' or '.join(_one_line(each, style.sample_chars) for each in column.shapes)}"
+    if _has_range(column) and not every:
+        ends = (column.minimum, column.maximum)
+        low, high = (_literal(end, style.sample_chars) for end in ends if end is not None)
+        yield f"{low} to {high}"
+    if column.distinct is not None and column.whole and not (every or column.primary_key):
+        yield f"{column.distinct} different"
+    if column.nulls:
+        yield f"{column.nulls} NULL"
+
+
+def _has_range(column: Column) -> bool:
+    """Whether least and greatest value say something: of numbers and dates, not of keys."""
+    if column.primary_key or column.minimum is None or column.maximum is None:
+        return False
+    ends = (column.minimum, column.maximum)
+    return all(isinstance(end, int | float) for end in ends) or len(column.shapes) == 1
 
 
 def _literal(value: SampleValue, limit: int) -> str:

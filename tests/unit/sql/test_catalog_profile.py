@@ -15,6 +15,7 @@ from hexgen_celery.sql.descriptions import Descriptions, read_descriptions
 from hexgen_celery.sql.execution import DatabaseFile
 from hexgen_celery.sql.identifiers import needs_quotes, quote, quote_always
 from hexgen_celery.sql.profiling import ProfilingBounds, profile_database
+from hexgen_celery.sql.profiling_statistics import StatisticsBounds
 from hexgen_celery.sql.schema_prompt import SchemaPromptStyle, schema_prompt
 
 SCHEMA = """
@@ -74,7 +75,7 @@ def test_samples_are_the_most_frequent_values(catalog: Catalog) -> None:
 
 
 def test_long_values_are_cut(database: DatabaseFile) -> None:
-    bounds = ProfilingBounds(value_chars=4, sample_values=1)
+    bounds = ProfilingBounds(statistics=StatisticsBounds(value_chars=4, values=1))
     short = profile_database(database, "shops", Descriptions(), bounds)
     assert table(short, "region").columns[1].samples == ("Nor…",)
 
@@ -108,7 +109,7 @@ def test_a_catalog_travels_as_json(catalog: Catalog) -> None:
 def test_the_schema_is_valid_sql_with_comments(catalog: Catalog) -> None:
     text = schema_prompt(catalog)
     assert text == schema_prompt(Catalog.from_json(catalog.to_json()))
-    assert "`Unit Price (EUR)` REAL, -- e.g. 9.5, 1.25" in text
+    assert "`Unit Price (EUR)` REAL, -- values 9.5, 1.25" in text
     assert "`order` TEXT" in text
     assert "PRIMARY KEY (day, shop)" in text
     assert "FOREIGN KEY (region) REFERENCES region (id)" in text
