@@ -9,26 +9,14 @@ from collections.abc import Sequence
 from hexgen_celery.deployment import connect_deployment
 from hexgen_celery.names import SQL_QUEUE, SQL_TASKS
 from hexgen_celery.settings import Settings
-from hexgen_celery.sql.databases import DatabaseRegistry
-from hexgen_celery.sql.execution import DatabaseFile
 from workers.celery_process import node_name, run_process
 from workers.requests import Place
 from workers.sandbox_pool import SandboxPolicy, SandboxPool
+from workers.sql_databases import RegisteredDatabases
 from workers.sql_requests import ExecuteOperation, SqlExecutor
 from workers.stage_worker import StageWorker
 
 MEBIBYTE = 1024 * 1024
-
-
-class RegisteredFiles:
-    """Files of registered databases, refreshed when they change."""
-
-    def __init__(self, registry: DatabaseRegistry) -> None:
-        self._registry = registry
-
-    def file(self, name: str) -> DatabaseFile:
-        """How to open `name` now; raises `UnknownDatabase` or `InvalidDatabase`."""
-        return self._registry.current(name).file
 
 
 def serve(settings: Settings, name: str) -> int:
@@ -37,8 +25,8 @@ def serve(settings: Settings, name: str) -> int:
     policy = SandboxPolicy(memory_bytes=settings.sql.memory_mib * MEBIBYTE)
     try:
         with SandboxPool(settings.sql.processes, policy) as sandbox:
-            files = RegisteredFiles(deployment.databases)
-            execute = ExecuteOperation(sandbox, files, settings.sql)
+            databases = RegisteredDatabases(deployment.databases)
+            execute = ExecuteOperation(sandbox, databases, settings.sql)
             worker = StageWorker(
                 deployment,
                 SqlExecutor({"execute": execute}),

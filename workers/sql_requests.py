@@ -12,6 +12,8 @@ from hexgen_celery.errors import HexgenError, RequestCancelled
 from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import ClaimedRequest
 from hexgen_celery.settings import SqlSettings
+from hexgen_celery.sql.check import Prepared
+from hexgen_celery.sql.checking.schema_names import SchemaNames
 from hexgen_celery.sql.execution import (
     Cell,
     DatabaseFile,
@@ -22,6 +24,7 @@ from hexgen_celery.sql.execution import (
 from hexgen_celery.sql.metrics import ordered_digest, result_digest
 from hexgen_celery.workflows.definition import Json, SqlCall
 from workers.requests import Done
+from workers.sql_checks import StatementChecks
 
 log = structlog.get_logger(__name__)
 
@@ -50,11 +53,15 @@ class Sandbox(Protocol):
         ...
 
 
-class DatabaseFiles(Protocol):
-    """Where registered databases are."""
+class Databases(Protocol):
+    """Registered databases."""
 
     def file(self, name: str) -> DatabaseFile:
         """How to open `name`; raises `UnknownDatabase`."""
+        ...
+
+    def schema_names(self, name: str) -> SchemaNames:
+        """The names in its catalog; raises `UnknownDatabase`."""
         ...
 
 
@@ -76,9 +83,10 @@ class SqlExecutor:
 
 
 class ExecuteOperation:
-    """`execute`: run the statement as the model wrote it, within the limits."""
+    """`execute`: check the statement, then run it within the limits as the model wrote it, or with
+    the repairs it needed. The argument `repair` (default true) allows repairs."""
 
-    def __init__(self, sandbox: Sandbox, databases: DatabaseFiles, settings: SqlSettings) -> None:
+    def __init__(self, sandbox: Sandbox, databases: Databases, settings: SqlSettings) -> None:
         self._sandbox = sandbox
         self._databases = databases
         self._settings = settings
@@ -86,18 +94,18 @@ class ExecuteOperation:
     def __call__(self, request: ClaimedRequest, call: SqlCall, cancel: CancelToken) -> Done:
         ref = request.ref
         token = f"{ref.workflow_id}/{ref.node_id}/{ref.attempt}"
-        statement = ExecuteRequest(
-            database=self._databases.file(call.database),
-            sql=call.sql,
-            limits=self._limits(call),
-            token=token,
-        )
+        file = self._databases.file(call.database)
+        schema = self._databases.schema_names(call.database)
+        checks = StatementChecks(schema, file, token, lambda each: self._run(each, cancel))
         unsubscribe = cancel.subscribe(lambda: self._kill(token))
         try:
-            result = self._run(statement, cancel)
+            checked = checks.check(call.sql, repairs=bool(call.arguments.get("repair", True)))
+            sql = checked.prepared.sql
+            statement = ExecuteRequest(file, sql, self._limits(call), token)
+            result = checked.refusal or self._run(statement, cancel)
         finally:
             unsubscribe()
-        return Done(_summary(result), _bulk(result))
+        return Done({**_summary(result), **_preparation(checked.prepared)}, _bulk(result))
 
     def _run(self, statement: ExecuteRequest, cancel: CancelToken) -> ExecuteResult:
         if cancel.is_set:
@@ -122,6 +130,13 @@ class ExecuteOperation:
             again = threading.Timer(SECOND_KILL_SECONDS, self._sandbox.cancel, (token,))
             again.daemon = True
             again.start()
+
+
+def _preparation(prepared: Prepared) -> Json:
+    """What was executed in place of the model's text, where that was repaired."""
+    if not prepared.repairs:
+        return {"repairs": []}
+    return {"sql": prepared.sql, "repairs": list(prepared.rules)}
 
 
 def _bulk(result: ExecuteResult) -> Json:

@@ -34,6 +34,7 @@ def _candidate_json(branch: Branch, cluster: Cluster | None) -> Json:
         "digest": shown.digest[:DIGEST_CHARACTERS] if shown else "",
         "rounds": branch.rounds,
         "healed": branch.healed,
+        "repairs": list(shown.repairs) if shown else [],
         "cluster": cluster.number if cluster else None,
         "votes": cluster.votes if cluster else 0,
     }

@@ -141,7 +141,7 @@ def _attempt_of(request: NodeState, round_: int, execution: NodeState) -> Attemp
     return Attempt(
         request=request.spec.id,
         round=round_,
-        sql=sql,
+        sql=str(result.get("sql") or sql),
         status=str(result.get("status", "error")),
         error=str(result.get("error") or ""),
         execution=execution.spec.id,
@@ -151,6 +151,8 @@ def _attempt_of(request: NodeState, round_: int, execution: NodeState) -> Attemp
         empty=bool(result.get("empty", row_count == 0)),
         digest=str(result.get("digest") or ""),
         preview=tuple(tuple(row) for row in result.get("preview") or ()),
+        repairs=tuple(str(rule) for rule in result.get("repairs") or ()),
+        written=sql,
     )
 
 
@@ -160,7 +162,8 @@ def _quality(attempt: Attempt) -> int:
 
 def _repeats(sql: str, earlier: Sequence[Attempt]) -> bool:
     """Whether the same statement (white space and the final semicolon aside) was tried before."""
-    return bool(sql) and any(_squeezed(sql) == _squeezed(attempt.sql) for attempt in earlier)
+    tried = {_squeezed(text) for attempt in earlier for text in (attempt.sql, attempt.written)}
+    return bool(sql) and _squeezed(sql) in tried
 
 
 def _squeezed(sql: str) -> str:

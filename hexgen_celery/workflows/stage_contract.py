@@ -70,6 +70,8 @@ class Attempt:
     `request` is the node that wrote it, `execution` the node that ran it ("" when it was refused
     before). `status` is an execution status (`ok`, `error`, `rejected`, `timeout`, `too_large`,
     `cancelled`), or `failed` when no worker could run it. `preview` are the first rows, if known.
+    `sql` is what ran; where that was repaired by rules, `repairs` names them and `written` is the
+    model's own text.
     """
 
     request: str
@@ -84,6 +86,8 @@ class Attempt:
     empty: bool = False
     digest: str = ""
     preview: tuple[tuple[Any, ...], ...] = ()
+    repairs: tuple[str, ...] = ()
+    written: str = ""
 
     @property
     def ran(self) -> bool:

@@ -10,6 +10,8 @@ from hexgen_celery.errors import RequestCancelled
 from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.settings import SqlSettings
+from hexgen_celery.sql.catalog import Catalog, Column, Table
+from hexgen_celery.sql.checking.schema_names import SchemaNames
 from hexgen_celery.sql.execution import DatabaseFile, ExecuteRequest, ExecuteResult
 from hexgen_celery.sql.metrics import ordered_digest, result_digest
 from hexgen_celery.workflows.definition import NodeKind, NodeSpec, SqlCall, Submission
@@ -27,18 +29,29 @@ def _request(call: SqlCall) -> ClaimedRequest:
     )
 
 
-class _Files:
+class _Databases:
     def file(self, name: str) -> DatabaseFile:
         return DatabaseFile(f"/{name}.sqlite")
 
+    def schema_names(self, name: str) -> SchemaNames:
+        return SchemaNames(Catalog(name, (Table("hero", (Column("full name"),)),)))
+
 
 class _Sandbox:
-    def __init__(self, result: ExecuteResult) -> None:
+    """Compiles everything but what `faulty` gives an error for."""
+
+    def __init__(self, result: ExecuteResult, faulty: dict[str, str] | None = None) -> None:
         self.result = result
+        self.faulty = faulty or {}
+        self.compiled: list[ExecuteRequest] = []
         self.requests: list[ExecuteRequest] = []
         self.killed: list[str] = []
 
     def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        if request.operation == "explain":
+            self.compiled.append(request)
+            error = self.faulty.get(request.sql, "")
+            return ExecuteResult("error", error=error) if error else ExecuteResult("ok")
         self.requests.append(request)
         return self.result
 
@@ -48,7 +61,7 @@ class _Sandbox:
 
 
 def _executor(sandbox: _Sandbox) -> SqlExecutor:
-    return SqlExecutor({"execute": ExecuteOperation(sandbox, _Files(), SETTINGS)})
+    return SqlExecutor({"execute": ExecuteOperation(sandbox, _Databases(), SETTINGS)})
 
 
 def test_rows_travel_apart_from_their_summary() -> None:
@@ -70,7 +83,36 @@ def test_rows_travel_apart_from_their_summary() -> None:
         "ordered_digest": ordered_digest(ROWS),
         "seconds": 0.5,
         "error": "",
+        "repairs": [],
     }
+    assert [each.sql for each in sandbox.compiled] == ["SELECT 1"]
+
+
+def test_a_faulty_statement_is_refused_before_it_runs() -> None:
+    sql = "SELECT age FROM hero"
+    sandbox = _Sandbox(ExecuteResult("ok"), {sql: "no such column: age"})
+    done = _executor(sandbox).execute(_request(SqlCall("db", sql)), CancelToken())
+    assert sandbox.requests == []
+    assert done.result["status"] == "rejected"
+    assert done.result["error"].startswith("no such column: age at SELECT age FROM hero")
+    assert done.bulk == {"columns": [], "rows": [], "truncated": False}
+
+
+def test_a_repaired_statement_runs_and_is_told() -> None:
+    sql, mended = "SELECT full name FROM hero", "SELECT `full name` FROM hero"
+    sandbox = _Sandbox(ExecuteResult("ok"), {sql: 'near "name": syntax error'})
+    done = _executor(sandbox).execute(_request(SqlCall("db", sql)), CancelToken())
+    assert [each.sql for each in sandbox.requests] == [mended]
+    assert (done.result["sql"], done.result["repairs"]) == (mended, ["quote_name"])
+
+
+def test_repairs_can_be_forbidden() -> None:
+    sql = "SELECT full name FROM hero"
+    sandbox = _Sandbox(ExecuteResult("ok"), {sql: 'near "name": syntax error'})
+    call = SqlCall("db", sql, arguments={"repair": False})
+    done = _executor(sandbox).execute(_request(call), CancelToken())
+    assert sandbox.requests == []
+    assert done.result["status"] == "rejected"
 
 
 def test_failing_sql_is_a_result() -> None:
