@@ -15,7 +15,7 @@ from hexgen_celery.coordination.planner import Planner
 from hexgen_celery.coordination.reports import workflow_report
 from hexgen_celery.coordination.state import WorkflowRecord, WorkflowStore
 from hexgen_celery.coordination.timers import Backlog, TickReport, Timers, unknown_backlog
-from hexgen_celery.coordination.transitions import Transitions
+from hexgen_celery.coordination.transitions import Defer, Transitions, at_once
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.errors import UnknownWorkflow
 from hexgen_celery.keys import Keys
@@ -68,13 +68,16 @@ class Coordinator:
             self._scripts, self._store, self._transitions, self._ledger, settings, backlog
         )
 
-    def start(self, submission: Submission) -> None:
+    def start(self, submission: Submission, later: Defer = at_once) -> None:
         """Begin a question and send its first requests. Starting one twice changes nothing.
+
+        The question is stored on return. `later` may put off the sending; where that never happens
+        the outbox is sent by the next tick that finds it due.
 
         Raises:
             InvalidSubmission: its workflow is unknown or refuses its options; nothing was stored.
         """
-        self._transitions.start(submission)
+        self._transitions.start(submission, later)
 
     def claim(
         self, ref: RequestRef, *, worker: str, instance: str = "", queue: str = ""

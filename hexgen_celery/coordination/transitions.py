@@ -7,7 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
@@ -50,6 +50,14 @@ from hexgen_celery.workflows.definition import (
 
 log = structlog.get_logger(__name__)
 
+Defer = Callable[[Callable[[], None]], object]
+"""Takes work that must be done, now or a moment later, by whatever thread."""
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """Do it now."""
+    work()
+
 
 class Transitions:
     """Moves workflows. Thread-safe; holds no state of its own."""
@@ -75,8 +83,8 @@ class Transitions:
             settings.coordinator.orphan_ttl_seconds + settings.broker.result_ttl_seconds
         )
 
-    def start(self, submission: Submission) -> None:
-        """Begin the question, unless it has begun.
+    def start(self, submission: Submission, later: Defer = at_once) -> None:
+        """Begin the question, unless it has begun; `later` is given what sends its requests.
 
         Raises:
             InvalidSubmission: its workflow is unknown or refuses it; nothing was stored.
@@ -90,7 +98,7 @@ class Transitions:
             reply = self._start(submission, plan, parameters)
         log.info("question begins", verdict=reply.verdict, workflow=workflow_id)
         if reply.verdict == "started":
-            self._follow(submission, {}, plan)
+            later(lambda: self._follow(submission, {}, plan))
         elif reply.verdict == "cancelled":
             self.deliver(workflow_id)
 

@@ -48,6 +48,7 @@ MAX_NODES = 6
 MAX_WORKFLOWS = 3
 MAX_DRAIN_ROUNDS = 60
 ERROR = {"code": "broken", "message": "it broke", "hint": ""}
+INTRUSIONS = ("", "sibling", "sibling", "same", "retry", "cancel")
 FAULTS = ("lost", "doubled", "refused", "crash before", "crash after")
 
 _prefixes = (f"prop{number}" for number in itertools.count())
@@ -167,36 +168,34 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def give_up(self, data: st.DataObject) -> None:
         """An attempt fails and its old message comes again before or after the new one."""
         ref = self.a_claimed(data, keep=True)
-        self.survive(lambda: self.coordinator.fail(ref, ERROR, retryable=True))
+        self.end_attempt(ref, retryable=True)
         self.claim(ref)
-
-    @precondition(lambda self: self.claimed)
-    @rule(data=st.data(), again=st.booleans())
-    def complete(self, data: st.DataObject, again: bool) -> None:
-        ref = self.a_claimed(data, keep=again)
-        self.survive(lambda: self.coordinator.complete(ref, {"text": str(ref)}, {"rows": [[1]]}))
 
     @precondition(lambda self: self.claimed)
     @rule(data=st.data(), retryable=st.booleans(), again=st.booleans())
     def fail(self, data: st.DataObject, retryable: bool, again: bool) -> None:
-        ref = self.a_claimed(data, keep=again)
-        self.survive(lambda: self.coordinator.fail(ref, ERROR, retryable=retryable))
+        self.end_attempt(self.a_claimed(data, keep=again), retryable=retryable)
 
     @precondition(lambda self: self.claimed)
-    @rule(data=st.data(), intrusion=st.sampled_from(["same", "other", "other", "cancel", "retry"]))
-    def complete_two_at_once(self, data: st.DataObject, intrusion: str) -> None:
-        """Another transition comes between the planning and the applying of this one."""
-        first = self.a_claimed(data, keep=True)
-        siblings = [
-            ref
-            for ref in self.claimed
-            if ref.workflow_id == first.workflow_id and ref.node_id != first.node_id
-        ]
-        other = intrusion == "other" and siblings
-        second = data.draw(st.sampled_from(siblings)) if other else first
-        self.dag.intruder = lambda: self.intrude(second, intrusion)
-        self.survive(lambda: self.coordinator.complete(first, {"text": "first"}))
+    @rule(data=st.data(), again=st.booleans(), intrusion=st.sampled_from(INTRUSIONS))
+    def complete(self, data: st.DataObject, again: bool, intrusion: str) -> None:
+        """A request is done, while perhaps another process moves the same question."""
+        ref = self.a_claimed(data, keep=again)
+        siblings = [one for one in self.running_beside(ref) if intrusion == "sibling"]
+        other = data.draw(st.sampled_from(siblings)) if siblings else ref
+        self.dag.intruder = (lambda: self.intrude(other, intrusion)) if intrusion else None
+        self.survive(lambda: self.coordinator.complete(ref, {"text": str(ref)}, {"rows": [[1]]}))
         self.dag.intruder = None
+
+    def running_beside(self, ref: RequestRef) -> list[RequestRef]:
+        """The other requests of the question that run now."""
+        record = self.record(ref.workflow_id)
+        assert record is not None
+        return [
+            RequestRef(ref.workflow_id, name, node.record["attempt"])
+            for name, node in record.nodes.items()
+            if name != ref.node_id and node.status is NodeStatus.RUNNING
+        ]
 
     def intrude(self, ref: RequestRef, intrusion: str) -> None:
         """What another process does meanwhile."""
@@ -250,12 +249,13 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert set(self.members(self.keys.deadlines)) == going
 
     @invariant()
-    def an_end_is_final(self) -> None:
+    def an_end_is_final_and_nothing_hangs_before_it(self) -> None:
         for record in self.records():
             workflow_id = record.submission.workflow_id
+            active = any(node.status in ACTIVE for node in record.nodes.values())
+            assert active is (record.status is WorkflowStatus.RUNNING)
             if record.status is not WorkflowStatus.RUNNING:
                 assert self.ends.setdefault(workflow_id, record.status) is record.status
-                assert not any(node.status in ACTIVE for node in record.nodes.values())
             for terminal in self.broker.results.get(workflow_id, []):
                 assert terminal.status is self.ends[workflow_id]
 
@@ -310,6 +310,16 @@ class CoordinatorMachine(RuleBasedStateMachine):
             action()
         except Crash:
             self.dag.intruder = None
+
+    def end_attempt(self, ref: RequestRef, *, retryable: bool) -> None:
+        """A failure counts only for the attempt that is the node's current one."""
+        before = self.node(ref)
+        assert before is not None
+        current = before.status in ACTIVE and before.record["attempt"] == ref.attempt
+        self.survive(lambda: self.coordinator.fail(ref, ERROR, retryable=retryable))
+        after = self.node(ref)
+        assert after is not None
+        assert (after.record != before.record) is current
 
     def claim(self, ref: RequestRef) -> None:
         """A claim succeeds exactly when that attempt waits in a question that is still on time."""
