@@ -40,9 +40,8 @@ class RunningCluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Emulated servers that know `cities:` `all`, `disputed`, `broken` and `slow`."""
     home = tmp_path_factory.mktemp("cluster")
-    database = _write_database(home / "cities.sqlite")
-    replay = home / "replay.jsonl"
-    replay.write_text("".join(json.dumps(record) + "\n" for record in _records()))
+    database = write_database(home / "cities.sqlite")
+    replay = write_replay(home / "replay.jsonl")
     config = home / "hexgen.toml"
     config.write_text(emulated_cluster(home / "up", replay=[replay], speed=50))
     running = LocalCluster(config, home / "up")
@@ -56,7 +55,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
         running.stop()
 
 
-def _write_database(path: Path) -> Path:
+def write_replay(path: Path) -> Path:
+    """What the emulated servers answer to the questions about cities."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in _records()))
+    return path
+
+
+def write_database(path: Path) -> Path:
+    """Two small tables."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(
             "CREATE TABLE country (id INTEGER PRIMARY KEY, name TEXT);"

@@ -15,9 +15,14 @@ import psutil
 import pytest
 
 from hexgen_celery import cli
+from hexgen_celery.api import Client
 from hexgen_celery.cli.cluster_file import emulated_cluster
+from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.cluster import read_cluster
+from hexgen_celery.settings import load_settings
 from workers.readiness import is_healthy
+
+from .conftest import write_database, write_replay
 
 pytestmark = pytest.mark.integration
 HEXGEN = [sys.executable, "-c", "import sys; from hexgen_celery.cli import main; sys.exit(main())"]
@@ -111,6 +116,31 @@ def test_a_second_cluster_in_the_same_directory_is_refused(
     assert second.returncode == 2
     assert "a cluster already runs in" in second.stderr
     assert running.poll() is None
+
+
+def test_a_question_survives_the_restart_of_everything(tmp_path: Path) -> None:
+    config = tmp_path / "hexgen.toml"
+    replay = write_replay(tmp_path / "replay.jsonl")
+    config.write_text(emulated_cluster(tmp_path / "up", replay=[replay], speed=50))
+    first, second = (LocalCluster(config, tmp_path / "up") for _ in range(2))
+    try:
+        first.start()
+        first.wait_ready(120)
+        with Client(load_settings(config)) as client:
+            client.add_database(write_database(tmp_path / "cities.sqlite"))
+            options = {"question_key": "cities:slow", "max_tokens": 25_000}
+            question_id = client.ask("Slowly?", "cities", 600, options=options).id
+            _until(lambda: question_id in [one.id for one in client.running()], 30)
+            time.sleep(1.1)  # `appendfsync everysec` has written it
+        first.stop()
+        second.start()
+        second.wait_ready(120)
+        with Client(load_settings(config)) as client:
+            answer = client.pending(question_id).result(timeout=120)
+        assert answer.rows == (("Nara",), ("Reykjavík",), ("Tokyo",))
+    finally:
+        first.stop()
+        second.stop()
 
 
 def test_detached_until_down(
