@@ -13,7 +13,7 @@ from hexgen_celery.deployment import connect_deployment
 from hexgen_celery.names import ASK_QUEUE, CONTROL_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.settings import Settings
 from workers.celery_process import node_name, run_process, run_worker
-from workers.questions import Reception, register_ask
+from workers.questions import Reception, SendingThread, register_ask
 from workers.revocation import RevocationService
 
 log = structlog.get_logger(__name__)
@@ -51,8 +51,11 @@ def serve(settings: Settings, name: str) -> int:
     """Run a control worker until it is told to stop."""
     deployment = connect_deployment(settings, "control", node_name(name))
     coordinator = deployment.coordinator
-    register_ask(deployment.app, Reception(settings, deployment.databases, coordinator))
+    sending = SendingThread()
+    reception = Reception(settings, deployment.databases, coordinator, sending.submit)
+    register_ask(deployment.app, reception)
     services = (
+        sending,
         Ticker(coordinator.tick, settings.coordinator.tick_seconds),
         RevocationService(deployment.app, coordinator),
     )

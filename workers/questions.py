@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import redis
@@ -10,6 +11,7 @@ import structlog
 from celery import Celery
 from celery.exceptions import Ignore, Reject
 
+from hexgen_celery.coordination.transitions import Defer, at_once
 from hexgen_celery.errors import InvalidSubmission, QuestionFailed
 from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
@@ -25,9 +27,38 @@ RECEPTION = "submission"
 class Starter(Protocol):
     """The part of the coordinator that questions need."""
 
-    def start(self, submission: Submission) -> None:
+    def start(self, submission: Submission, later: Defer) -> None:
         """Begin the workflow; starting it twice changes nothing. Raises `InvalidSubmission`."""
         ...
+
+
+class SendingThread:
+    """Sends the first requests of accepted questions, one after the other.
+
+    A burst of questions is accepted before it is worked on: every deadline is known as early as
+    possible, and the most urgent question is not behind a hundred others that are being sent.
+    """
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "sending")
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Do `work` soon. Should it fail, the outbox is sent by the timers."""
+        self._executor.submit(self._attempt, work)
+
+    def start(self) -> None:
+        """Nothing: the thread starts with the first work."""
+
+    def stop(self) -> None:
+        """Send what waits and end."""
+        self._executor.shutdown()
+
+    @staticmethod
+    def _attempt(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except redis.RedisError as error:
+            log.warning("requests wait in the outbox", error=str(error))
 
 
 class Reception:
@@ -37,10 +68,17 @@ class Reception:
     carry no time of their own.
     """
 
-    def __init__(self, settings: Settings, databases: KnownDatabases, starter: Starter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        databases: KnownDatabases,
+        starter: Starter,
+        later: Defer = at_once,
+    ) -> None:
         self._settings = settings
         self._databases = databases
         self._starter = starter
+        self._later = later
 
     def receive(self, workflow_id: str, arguments: Sequence[Any], keywords: Json) -> None:
         """Validate and start; a question that was received before goes on where it is.
@@ -51,7 +89,7 @@ class Reception:
         try:
             payload = _payload(arguments, keywords)
             submission = validate(payload, self._settings, self._databases, workflow_id=workflow_id)
-            self._starter.start(submission)
+            self._starter.start(submission, self._later)
         except InvalidSubmission as error:
             log.info("question refused", workflow=workflow_id, error=str(error), field=error.field)
             raise QuestionFailed(_refusal(workflow_id, error)) from None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 import redis
 from celery import Celery, states
 
+from hexgen_celery.coordination.transitions import Defer
 from hexgen_celery.errors import InvalidSubmission, QuestionFailed
 from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.definition import Submission
-from workers.questions import Reception, register_ask
+from workers.questions import Reception, SendingThread, register_ask
 
 
 class _Databases:
@@ -23,12 +25,18 @@ class _Databases:
 class _Starter:
     def __init__(self, error: Exception | None = None) -> None:
         self.started: list[Submission] = []
+        self.sent: list[str] = []
         self.error = error
 
-    def start(self, submission: Submission) -> None:
+    def start(self, submission: Submission, later: Defer) -> None:
         if self.error is not None:
             raise self.error
         self.started.append(submission)
+        later(lambda: self.sent.append(submission.workflow_id))
+
+
+def _wait(event: threading.Event) -> None:
+    assert event.wait(10)
 
 
 def _reception(starter: _Starter) -> Reception:
@@ -54,6 +62,33 @@ def test_arguments_by_position_and_by_name_mean_the_same() -> None:
     assert first.workflow_id == "t1"
     for name in ("question", "database", "slo_seconds", "tenant", "evidence"):
         assert getattr(first, name) == getattr(second, name), name
+
+
+def test_requests_are_sent_by_a_thread_of_their_own_and_none_is_left_behind() -> None:
+    starter, sending = _Starter(), SendingThread()
+    reception = Reception(Settings(), _Databases(), starter, sending.submit)
+    sending.start()
+    held = threading.Event()
+    sending.submit(lambda: _wait(held))
+    for number in range(5):
+        reception.receive(f"t{number}", ("Who?", "heroes"), {})
+    assert len(starter.started) == 5
+    assert starter.sent == []
+    held.set()
+    sending.stop()
+    assert starter.sent == [f"t{number}" for number in range(5)]
+
+
+def test_what_cannot_be_sent_waits_in_the_outbox_and_hinders_nobody() -> None:
+    def broken() -> None:
+        raise redis.ConnectionError("away")
+
+    sending = SendingThread()
+    done: list[int] = []
+    sending.submit(broken)
+    sending.submit(lambda: done.append(1))
+    sending.stop()
+    assert done == [1]
 
 
 @pytest.mark.parametrize(
