@@ -17,6 +17,7 @@ from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
 from hexgen_celery.submission import KnownDatabases, validate
 from hexgen_celery.workflows.definition import Json, Submission, WorkflowStatus
+from workers.quick_ignore import quicken
 
 log = structlog.get_logger(__name__)
 
@@ -107,6 +108,7 @@ def register_ask(app: Celery, reception: Reception) -> None:
         raise Ignore
 
     app.task(ask, name=ASK, shared=False, bind=True, typing=False, throws=(QuestionFailed,))
+    quicken(app, ASK, reception.receive)
 
 
 def _payload(arguments: Sequence[Any], keywords: Json) -> Json:
