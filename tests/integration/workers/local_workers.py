@@ -166,6 +166,7 @@ class LocalWorkers:
             **os.environ,
             "HEXGEN_BROKER__URL": self.url,
             "HEXGEN_BROKER__PREFIX": self.settings.broker.prefix,
+            "HEXGEN_BROKER__TRANSPORT": self.settings.broker.transport,
             "HEXGEN_POOLS": json.dumps(pools),
             "HEXGEN_SQL__HOME": str(self.settings.sql.home),
             "HEXGEN_COORDINATOR": self.settings.coordinator.model_dump_json(),
