@@ -65,7 +65,7 @@ class SearchRules:
     least: float = 0.7
     per_keyword: int = 4
     total: int = 24
-    pieces: int = 40
+    pieces: int = 16
 
 
 def folded(text: str) -> str:
