@@ -1,4 +1,4 @@
-"""`hexgen bench-policies`: the protocol's comparison of scheduling policies."""
+"""`hexgen bench policies`: the protocol's comparison of scheduling policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ DATA_VARIABLE = "HEXGEN_DATA"
 DEFAULT_DATA = Path("../shared/data")
 
 
-@click.command("bench-policies")
+@click.group("bench")
+def bench_group() -> None:
+    """Comparisons that take minutes."""
+
+
+@bench_group.command("policies")
 @click.option("--quick", is_flag=True, help="A small version that shows the report's shape.")
 @click.option(
     "--output",

@@ -66,9 +66,8 @@ COMMANDS = {
     "simulate": LazyCommand(
         "hexgen_celery.cli.simulate:simulate_command", "Simulate a workload in virtual time."
     ),
-    "bench-policies": LazyCommand(
-        "hexgen_celery.cli.bench_policies:bench_policies_command",
-        "Compare scheduling policies on a workload.",
+    "bench": LazyCommand(
+        "hexgen_celery.cli.bench_policies:bench_group", "Compare scheduling policies."
     ),
     "plan": LazyCommand(
         "hexgen_celery.cli.plan:plan_command", "Find the cheapest cluster for a load and an SLO."

@@ -1,6 +1,6 @@
 """The default policies against the others, after the protocol: P95 ratios at load 0.9 and rates
 sustained at 95 % of the deadlines. Raw results are kept under build/policies and reused by
-`hexgen bench-policies`."""
+`hexgen bench policies`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hexgen bench-policies` as a user meets it."""
+"""`hexgen bench policies` as a user meets it."""
 
 from __future__ import annotations
 
