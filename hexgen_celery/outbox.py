@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from hexgen_celery.fault_points import reach
 from hexgen_celery.names import SQL_STAGES, stage_task, stage_task_id
 from hexgen_celery.references import RequestRef
 from hexgen_celery.scripts import Scripts
@@ -119,6 +120,7 @@ class Sender:
 
     def send(self, entries: Iterable[OutboxEntry]) -> int:
         """Publish `entries` (those of one workflow together); how many were sent."""
+        reach("after-transition")
         sent = 0
         for workflow_id, group in groupby(entries, key=lambda entry: entry.ref.workflow_id):
             placed = [
@@ -144,6 +146,7 @@ class Sender:
         return True
 
     def _publish(self, entry: OutboxEntry) -> Placement | None:
+        reach("before-send")
         try:
             placement = self._publisher.publish(entry)
         except Exception as error:

@@ -55,6 +55,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     claim_every = ClaimRules().every
     claim_patience = ClaimRules().patience
     claim_depth = ClaimRules().depth
+    _redis: redis.Redis | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._lanes: dict[str, Lane] = {}
@@ -85,9 +86,16 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         )
 
     @property
+    def redis(self) -> redis.Redis:
+        """A client over this channel's connections that adds no prefix."""
+        if self._redis is None or self._redis.connection_pool is not self.pool:
+            self._redis = redis.Redis(connection_pool=self.pool)
+        return self._redis
+
+    @property
     def scripts(self) -> QueueScripts:
         """The queue scripts over this channel's connections."""
-        return QueueScripts(redis.Redis(connection_pool=self.pool), self.root)
+        return QueueScripts(self.redis, self.root)
 
     def lists_of(self, queue: str) -> list[str]:
         """The full names of a list queue's lists, most urgent priority first."""
@@ -231,7 +239,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     def _size(self, queue: str) -> int:
         if not is_sorted(queue):
             return int(super()._size(queue))
-        with redis.Redis(connection_pool=self.pool).pipeline(transaction=False) as pipe:
+        with self.redis.pipeline(transaction=False) as pipe:
             for key in self._places(queue):
                 pipe.zcard(key)
             return sum(pipe.execute())
@@ -239,7 +247,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     def _has_queue(self, queue: str, **kwargs: Any) -> bool:
         if not is_sorted(queue):
             return bool(super()._has_queue(queue, **kwargs))
-        return bool(redis.Redis(connection_pool=self.pool).exists(*self._places(queue)))
+        return bool(self.redis.exists(*self._places(queue)))
 
     def _purge(self, queue: str) -> int:
         if not is_sorted(queue):

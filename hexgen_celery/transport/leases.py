@@ -196,8 +196,8 @@ class LeaseKeeper:
         self._deliver_acks(tuple(self._done))
         self._hand_back_orphans()
         lost = self.scripts.renew(self.holder, self.rules.seconds, self.tokens())
-        if lost:
-            log.warning("leases were lost", tokens=lost)
+        if still_ours := [token for token in lost if token in self._held]:
+            log.warning("leases were lost", tokens=still_ours)
         swept = self.scripts.sweep(self.rules.sweep)
         if swept.put_back or swept.buried or swept.extended:
             log.info(
