@@ -28,8 +28,11 @@ def map_unordered(
     if processes <= 1:
         yield from ((item, function(item)) for item in items)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    try:
         futures = {pool.submit(function, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future.result()
+    finally:
+        # After an interruption only what runs already is waited for.
+        pool.shutdown(cancel_futures=True)
