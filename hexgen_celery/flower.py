@@ -14,7 +14,6 @@ from typing import Any
 
 import flower.views
 import redis
-from celery import Celery
 
 from hexgen_celery.app import create_app
 from hexgen_celery.broker import broker_url
@@ -25,11 +24,24 @@ from hexgen_celery.transport.inspection import QueueInspector
 
 MAX_TASKS = 100_000
 USER_ERROR = 2
+LOOPBACK = "127.0.0.1"
 
 
 def flower_arguments(options: Sequence[str]) -> list[str]:
     """The arguments of Celery's `flower` command, `options` last so that they win."""
-    return ["flower", f"--max-tasks={MAX_TASKS}", "--inspect-timeout=2000", *options]
+    defaults = (f"--max-tasks={MAX_TASKS}", "--inspect-timeout=2000", f"--address={LOOPBACK}")
+    return ["flower", *defaults, *options]
+
+
+def open_api_on_loopback(arguments: Sequence[str]) -> None:
+    """Let Flower's HTTP API answer without a password when only this machine can reach it.
+
+    On any other address the API stays shut until one of Flower's own authentication options, or
+    `FLOWER_UNAUTHENTICATED_API`, opens it.
+    """
+    addresses = [text.partition("=")[2] for text in arguments if text.startswith("--address=")]
+    if addresses[-1] in (LOOPBACK, "localhost", "::1"):
+        os.environ.setdefault("FLOWER_UNAUTHENTICATED_API", "true")
 
 
 class FlowerBroker:
@@ -61,23 +73,18 @@ def show_queue_lengths(settings: Settings) -> None:
         flower.views.Broker = lambda *_arguments, **_options: broker
 
 
-def flower_app(settings: Settings) -> Celery:
-    """The application Flower watches through. Its HTTP API is open unless Flower's own
-    authentication options say otherwise, as its pages are."""
-    os.environ.setdefault("FLOWER_UNAUTHENTICATED_API", "true")
-    return create_app(settings, "client")
-
-
 def main(options: Sequence[str] | None = None) -> int:
     """Run Flower until a signal stops it."""
     try:
         settings = load_settings()
-        app = flower_app(settings)
+        app = create_app(settings, "client")
         show_queue_lengths(settings)
     except HexgenError as error:
         sys.stderr.write(f"error: {error}\n")
         return USER_ERROR
-    app.start(flower_arguments(sys.argv[1:] if options is None else options))
+    arguments = flower_arguments(sys.argv[1:] if options is None else options)
+    open_api_on_loopback(arguments)
+    app.start(arguments)
     return 0
 
 

@@ -78,9 +78,10 @@ class Announcer:
     def _announce(self) -> None:
         if self._stop.is_set():
             return
-        ready = self._answers()
+        trouble = self._trouble()
+        ready = not trouble
         if ready != self._record.ready:
-            log.warning("server is back" if ready else "server does not answer")
+            log.warning("server is back" if ready else "server cannot be used", error=trouble)
         self._record = replace(self._record, ready=ready)
         try:
             if not self._stop.is_set():
@@ -88,10 +89,10 @@ class Announcer:
         except redis.RedisError as error:
             log.warning("instance not announced", error=str(error))
 
-    def _answers(self) -> bool:
+    def _trouble(self) -> str:
+        """What is wrong with the server; nothing when it answers and serves the model."""
         try:
             self._server.check(self._record.model)
         except HexgenError as error:
-            log.debug("server check failed", error=str(error))
-            return False
-        return True
+            return str(error)
+        return ""

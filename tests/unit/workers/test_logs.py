@@ -12,15 +12,6 @@ from hexgen_celery.logs import configure_logs, mask_text
 from hexgen_celery.settings import LogSettings
 
 
-@pytest.fixture(autouse=True)
-def _restored_logging() -> object:
-    handlers, level = logging.getLogger().handlers, logging.getLogger().level
-    yield
-    logging.getLogger().handlers = handlers
-    logging.getLogger().setLevel(level)
-    structlog.reset_defaults()
-
-
 def _records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
