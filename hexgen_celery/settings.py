@@ -90,7 +90,11 @@ class LlmSettings(Section):
 
 
 class PipelineSettings(Section):
-    """The text-to-sql workflow; each can be overridden per submission by the same name."""
+    """The text-to-sql workflow; each can be overridden per submission by the same name.
+
+    `linking`: who finds a question's keywords, a `model` or `rules`; `auto` means rules for questions
+    with less than `linking_slo_seconds`. A schema of more than `schema_tokens` is not sent whole.
+    """
 
     candidates: Annotated[int, Field(ge=1, le=16)] = 3
     correction_rounds: Annotated[int, Field(ge=0, le=10)] = 2
@@ -98,6 +102,9 @@ class PipelineSettings(Section):
     seed: int = 7
     max_tokens: PositiveInt = 1024
     unit_tests: bool = True
+    linking: Literal["auto", "model", "rules"] = "auto"
+    linking_slo_seconds: Annotated[float, Field(ge=0)] = 5.0
+    schema_tokens: PositiveInt = 24_000
 
 
 class SqlSettings(Section):

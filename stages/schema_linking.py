@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hexgen_celery.workflows.stage_contract import LinkedSchema, Prompt, Question
+from stages.keywords import rule_keywords
 from stages.model_json import read_object, strings
 from stages.prompt_files import prompt_text
 from stages.tails import question_section
@@ -15,6 +16,10 @@ UNREADABLE = "schema linking gave no readable answer; the whole schema was used"
 
 class SchemaLinking:
     """One request per question. Its answer only draws attention: the whole schema is sent on."""
+
+    def keywords(self, question: Question) -> tuple[str, ...]:
+        """The question's keywords by rules, without a model."""
+        return rule_keywords(question.text, question.evidence)
 
     def prompt(self, question: Question) -> Prompt:
         """Ask for keywords, tables and columns as JSON."""

@@ -7,11 +7,11 @@ neither open nor close, and cut to a length, so that it stays what it is: data.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hexgen_celery.workflows.prompt_parts import capped, fenced
-from hexgen_celery.workflows.stage_contract import Attempt, LinkedSchema, Question
+from hexgen_celery.workflows.stage_contract import Attempt, LinkedSchema, LinkedValue, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class TailLimits:
     sql: int = 8_000
     error: int = 600
     cell: int = 80
+    value: int = 100
     preview: int = 1_500
     names: int = 4_000
     preview_rows: int = 5
@@ -40,13 +41,27 @@ def question_section(question: Question) -> str:
 
 
 def linked_section(linked: LinkedSchema) -> str:
-    """The tables and columns that seem to matter; nothing where none is singled out."""
+    """The tables, columns and stored values that seem to matter; "" where none is singled out."""
     lines = [
         f"{title}: {', '.join(names)}"
         for title, names in (("tables", linked.tables), ("columns", linked.columns))
         if names
     ]
+    if linked.values:
+        lines += [
+            "stored values that resemble words of the question:",
+            *_value_lines(linked.values),
+        ]
     return fenced("relevant", "\n".join(lines), LIMITS.names) if lines else ""
+
+
+def _value_lines(values: Iterable[LinkedValue]) -> list[str]:
+    """One line a column, with its values written as SQL texts."""
+    found: dict[str, list[str]] = {}
+    for each in values:
+        text = capped(" ".join(each.value.split()), LIMITS.value).replace("'", "''")
+        found.setdefault(f"{each.table}.{each.column}", []).append(f"'{text}'")
+    return [f"{column}: {', '.join(texts)}" for column, texts in found.items()]
 
 
 def sql_section(sql: str) -> str:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from hexgen_celery.deployment import connect_deployment
 from hexgen_celery.names import SQL_QUEUE, SQL_TASKS
 from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.linking import RETRIEVE
 from workers.celery_process import node_name, run_process
 from workers.requests import Place
 from workers.sandbox_pool import SandboxPolicy, SandboxPool
 from workers.sql_databases import RegisteredDatabases
 from workers.sql_requests import ExecuteOperation, SqlExecutor
+from workers.sql_retrieval import RetrieveOperation
 from workers.stage_worker import StageWorker
 
 MEBIBYTE = 1024 * 1024
@@ -29,7 +31,7 @@ def serve(settings: Settings, name: str) -> int:
             execute = ExecuteOperation(sandbox, databases, settings.sql)
             worker = StageWorker(
                 deployment,
-                SqlExecutor({"execute": execute}),
+                SqlExecutor({"execute": execute, RETRIEVE: RetrieveOperation(databases)}),
                 Place(deployment.worker, queue=SQL_QUEUE),
             )
             return worker.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -19,12 +20,15 @@ def fitting_subset(catalog: Catalog, columns: Sequence[str], fits: Fits) -> Cata
     tables that connect two of them come along. Without `columns`, or if not even the first fits,
     every table is reduced to its keys.
     """
-    count = len(columns)
-    while count > 0:
-        part = subset(catalog, columns[:count])
-        if part.tables and fits(part):
-            return part
-        count //= 2
+    # More columns never make it shorter, so that the most that fit can be found by halving.
+    too_many = bisect_left(
+        range(1, len(columns) + 1),
+        True,
+        key=lambda count: not fits(subset(catalog, columns[:count])),
+    )
+    part = subset(catalog, columns[:too_many])
+    if part.tables:
+        return part
     return replace(catalog, tables=tuple(_narrowed(table, ()) for table in catalog.tables))
 
 

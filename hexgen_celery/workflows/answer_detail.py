@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from hexgen_celery.errors import StatementRejected
 from hexgen_celery.sql.guard import check_statement
@@ -62,6 +63,8 @@ def linked_json(linked: LinkedSchema) -> Json:
         "keywords": list(linked.keywords),
         "tables": list(linked.tables),
         "columns": list(linked.columns),
+        "values": [asdict(value) for value in linked.values],
+        "by_rules": linked.by_rules,
         "note": linked.note,
     }
 

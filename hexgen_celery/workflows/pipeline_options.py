@@ -29,12 +29,15 @@ class PipelineOptions:
     seed: int
     max_tokens: int
     unit_tests: bool
+    linking: str = "auto"
+    linking_slo_seconds: float = 0.0
+    schema_tokens: int = 24_000
     question_key: str = ""
 
     @property
     def max_nodes(self) -> int:
         """The most nodes such a question can have, executions included."""
-        return 1 + self.candidates * 2 * (1 + self.correction_rounds) + 2
+        return 2 + self.candidates * 2 * (1 + self.correction_rounds) + 2
 
     def to_json(self) -> Json:
         """The options as plain values."""

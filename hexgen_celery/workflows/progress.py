@@ -10,7 +10,6 @@ from hexgen_celery.workflows.candidate_branches import (
     Branch,
     Nodes,
     Phase,
-    error_text,
     is_final,
     read_branch,
 )
@@ -21,11 +20,11 @@ from hexgen_celery.workflows.definition import (
     Submission,
     WorkflowView,
 )
+from hexgen_celery.workflows.linking import LinkingPlan, read_linked
 from hexgen_celery.workflows.pipeline_options import PipelineOptions
 from hexgen_celery.workflows.result_clusters import Cluster, clusters_of
 from hexgen_celery.workflows.stage_contract import LinkedSchema, Question, Stages
 
-LINK = "link"
 UNIT_TESTS = "unit_tests"
 CHOOSE = "choose"
 
@@ -41,6 +40,7 @@ class Progress:
     options: PipelineOptions
     schema: PartRef
     nodes: Nodes
+    plan: LinkingPlan
     linked: LinkedSchema | None = None
     branches: tuple[Branch, ...] = ()
 
@@ -53,6 +53,11 @@ class Progress:
     def clusters(self) -> tuple[Cluster, ...]:
         """The candidates that ran so far, grouped by result."""
         return clusters_of(self.branches)
+
+    @property
+    def branches_begun(self) -> bool:
+        """Whether any candidate was asked for."""
+        return any(branch.requests for branch in self.branches)
 
     @property
     def settled(self) -> bool:
@@ -80,23 +85,27 @@ class Progress:
         )
 
 
-def initial_memory(options: PipelineOptions, schema: PartRef) -> Json:
+def schema_memory(schema: PartRef) -> Json:
+    """Which schema the question's prompts hold from now on."""
+    return {SCHEMA_MEMORY: {"hash": schema.hash, "tokens": schema.tokens, "role": schema.role}}
+
+
+def initial_memory(options: PipelineOptions, schema: PartRef, plan: LinkingPlan) -> Json:
     """What `read_progress` needs beside the nodes, noted when the question begins.
 
     The schema is named, not held: its text is stored once for all questions, and a question keeps
     the schema it began with when the file is refreshed meanwhile.
     """
-    return {
-        OPTIONS_MEMORY: options.to_json(),
-        SCHEMA_MEMORY: {"hash": schema.hash, "tokens": schema.tokens, "role": schema.role},
-    }
+    return {OPTIONS_MEMORY: options.to_json(), **schema_memory(schema), **plan.to_memory()}
 
 
 def read_progress(view: WorkflowView, stages: Stages) -> Progress:
     """The question's progress, as its nodes show it."""
     nodes = view.nodes
     options = PipelineOptions(**_noted(view.memory, OPTIONS_MEMORY))
-    linked = _linked(nodes, stages)
+    plan = LinkingPlan.from_memory(view.memory)
+    question = Question(view.submission.question, view.submission.evidence)
+    linked = read_linked(plan, question, nodes, stages.schema_linking)
     rounds = options.correction_rounds
     read_sql = stages.candidate_generation.read
     numbers = range(1, options.candidates + 1) if linked is not None else ()
@@ -105,6 +114,7 @@ def read_progress(view: WorkflowView, stages: Stages) -> Progress:
         options=options,
         schema=PartRef(**_noted(view.memory, SCHEMA_MEMORY)),
         nodes=nodes,
+        plan=plan,
         linked=linked,
         branches=tuple(read_branch(number, nodes, rounds, read_sql) for number in numbers),
     )
@@ -114,14 +124,3 @@ def _noted(memory: Mapping[str, Any], name: str) -> dict[str, Any]:
     noted = memory[name]
     assert isinstance(noted, dict)
     return noted
-
-
-def _linked(nodes: Nodes, stages: Stages) -> LinkedSchema | None:
-    """The linked schema; empty, with a note, where the request for it failed."""
-    state = nodes.get(LINK)
-    if state is None or not is_final(state):
-        return None
-    if state.status is not NodeStatus.DONE or state.result is None:
-        cause = error_text(state.error) or "it was dropped"
-        return LinkedSchema(note=f"schema linking failed ({cause}); the whole schema was used")
-    return stages.schema_linking.read(str(state.result.get("text", "")))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from hexgen_celery.sql.catalog import Catalog
+from hexgen_celery.sql.catalog_subset import fitting_subset
+from hexgen_celery.sql.schema_prompt import schema_prompt
 from hexgen_celery.workflows.schema_text import SchemaText, delimited_schema
 from hexgen_celery.workflows.tokens import TokenCounter
 
@@ -28,6 +32,10 @@ class Databases(Protocol):
         """Its schema, described for a model; raises `UnknownDatabase`."""
         ...
 
+    def catalog(self, name: str) -> Catalog:
+        """What is known of its tables; raises `UnknownDatabase`."""
+        ...
+
 
 class RegisteredSchemas:
     """A `SchemaSource` over the registry: one small look-up per question, the text from memory."""
@@ -50,3 +58,16 @@ class RegisteredSchemas:
         text = delimited_schema(self._databases.schema(database), self._counter)
         self._known[database] = (version, text)
         return text
+
+    def narrowed(self, database: str, columns: Sequence[str], max_tokens: int) -> SchemaText:
+        """A part of the schema with `columns` first, within about `max_tokens`.
+
+        Raises:
+            UnknownDatabase: no such database is registered.
+        """
+
+        def fits(part: Catalog) -> bool:
+            return self._counter.count(schema_prompt(part)) <= max_tokens
+
+        part = fitting_subset(self._databases.catalog(database), columns, fits)
+        return delimited_schema(schema_prompt(part), self._counter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +27,15 @@ class SchemaSource(Protocol):
 
     def schema(self, database: str) -> SchemaText:
         """The database's prompt part, the same for every question until the file changes.
+
+        Raises:
+            UnknownDatabase: no such database is registered.
+        """
+        ...
+
+    def narrowed(self, database: str, columns: Sequence[str], max_tokens: int) -> SchemaText:
+        """A part of the schema with `columns` (`table.column`, or a table) first, within about
+        `max_tokens`; the same for the same arguments until the file changes.
 
         Raises:
             UnknownDatabase: no such database is registered.

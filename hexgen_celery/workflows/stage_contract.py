@@ -43,16 +43,29 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkedValue:
+    """A text stored in `table.column` that resembles a keyword of the question."""
+
+    table: str
+    column: str
+    value: str
+    keyword: str
+
+
+@dataclass(frozen=True, slots=True)
 class LinkedSchema:
     """What schema linking found; all empty means that nothing is singled out.
 
-    `columns` are `table.column`. `note` says why the model's answer was not used, if so.
+    `columns` are `table.column`. `note` says why the model's answer was not used, if so. `by_rules`
+    means that no model was asked.
     """
 
     keywords: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     note: str = ""
+    values: tuple[LinkedValue, ...] = ()
+    by_rules: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,10 @@ class Choice:
 
 class SchemaLinkingStage(Protocol):
     """Finds the tables and columns a question needs."""
+
+    def keywords(self, question: Question) -> tuple[str, ...]:
+        """The question's keywords by rules, without a model."""
+        ...
 
     def prompt(self, question: Question) -> Prompt:
         """The request's text."""

@@ -1,17 +1,20 @@
 """The text-to-sql workflow: link the schema, write candidates, execute and correct, choose.
 
-    link ─┬─ candidate.1 ─ execution.1 ─ correction.1.1 ─ execution.1.1 ─ … ─┬─ unit_tests ─ choose
-          ├─ candidate.2 ─ execution.2 ──────────────────────────────────────┤
-          └─ candidate.N ─ execution.N ─ …                                   ┘
+    link ─ retrieve ─┬─ candidate.1 ─ execution.1 ─ correction.1.1 ─ … ─┬─ unit_tests ─ choose
+                     ├─ candidate.2 ─ execution.2 ──────────────────────┤
+                     └─ candidate.N ─ execution.N ─ …                   ┘
 
-Branches go on independently of each other. Corrections are made on an error or an empty result, at
-most R per branch, and end when the model repeats itself. The last two requests are made only when
-the candidates' results differ. Every step follows from the nodes alone, so that a step computed
-twice, late, or by another process is the same step. A question has at most
-1 + N·2·(1 + R) + 2 nodes.
+Module `linking` tells when the first two nodes come otherwise. Branches go on independently of each
+other. Corrections are made on an error or an empty result, at most R per branch, and end when the
+model repeats itself. The last two requests are made only when the candidates' results differ. Every
+step follows from the nodes alone, so that a step computed twice, late, or by another process is the
+same step. A question has at most 2 + N·2·(1 + R) + 2 nodes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 from hexgen_celery.settings import PipelineSettings
 from hexgen_celery.workflows.candidate_branches import Branch, Phase, execution_id, request_id
@@ -26,14 +29,23 @@ from hexgen_celery.workflows.definition import (
     Submission,
     WorkflowView,
 )
+from hexgen_celery.workflows.linking import (
+    LINK,
+    RETRIEVE,
+    LinkingPlan,
+    attention,
+    keywords_of,
+    read_retrieved,
+    retrieve_spec,
+)
 from hexgen_celery.workflows.pipeline_options import resolve_options
 from hexgen_celery.workflows.progress import (
     CHOOSE,
-    LINK,
     UNIT_TESTS,
     Progress,
     initial_memory,
     read_progress,
+    schema_memory,
 )
 from hexgen_celery.workflows.request_writer import (
     Place,
@@ -43,7 +55,7 @@ from hexgen_celery.workflows.request_writer import (
     expansion_of,
 )
 from hexgen_celery.workflows.result_clusters import contending
-from hexgen_celery.workflows.schema_text import SchemaSource
+from hexgen_celery.workflows.schema_text import SchemaSource, SchemaText
 from hexgen_celery.workflows.stage_contract import (
     Contender,
     LinkedSchema,
@@ -77,7 +89,7 @@ class TextToSql:
         self._writer = writer
 
     def begin(self, submission: Submission) -> Expansion:
-        """Ask for the linked schema.
+        """Ask a model for the linked schema, or look up what rules find in the question.
 
         Raises:
             InvalidSubmission: an option is unknown or impossible.
@@ -85,18 +97,20 @@ class TextToSql:
         """
         options = resolve_options(submission.options, self._pipeline)
         text = self._schemas.schema(submission.database)
-        schema = PartRef(text.hash, text.tokens, role="user")
-        progress = Progress(submission, options, schema, nodes={})
-        prompt = self._stages.schema_linking.prompt(progress.question)
-        link = self._request(progress, Place(LINK, Stage.SCHEMA_LINKING, "link", "1"), prompt)
-        first = Planned(link.spec, {**link.parts, text.hash: text.text})
-        return expansion_of([first], initial_memory(options, schema))
+        plan = LinkingPlan.of(options, submission.slo_seconds, text.tokens)
+        progress = Progress(submission, options, _part(text), nodes={}, plan=plan)
+        memory = initial_memory(options, progress.schema, plan)
+        if plan.narrow:
+            return expansion_of(self._linking(progress), memory)
+        return _with_schema(expansion_of(self._linking(progress), memory), text)
 
     def advance(self, view: WorkflowView, node: NodeState) -> Expansion:  # noqa: ARG002
         """What follows from the nodes as they are now."""
         progress = read_progress(view, self._stages)
         if progress.linked is None:
-            return Expansion()
+            return self._link_on(progress)
+        if progress.plan.narrow and not progress.branches_begun:
+            return self._begin_narrowed(progress, progress.linked)
         steps = [self._step(progress, progress.linked, branch) for branch in progress.branches]
         planned = [step for step in steps if step is not None]
         if planned or not progress.settled:
@@ -106,6 +120,40 @@ class TextToSql:
     def best_effort(self, view: WorkflowView) -> Answer | None:
         """The largest group of equal results so far, those with rows first."""
         return best_effort_answer(read_progress(view, self._stages))
+
+    def _linking(self, progress: Progress) -> list[Planned]:
+        """The next step of schema linking, if it is time for one."""
+        step, stage = progress.plan.next_step(progress.nodes), self._stages.schema_linking
+        after = progress.done(*progress.plan.steps)
+        if step == RETRIEVE:
+            keywords = keywords_of(progress.question, progress.nodes, stage)
+            return [Planned(retrieve_spec(progress.submission, keywords, after))]
+        if step == LINK:
+            place = Place(LINK, Stage.SCHEMA_LINKING, "link", "1", after)
+            return [self._request(progress, place, stage.prompt(progress.question))]
+        return []
+
+    def _link_on(self, progress: Progress) -> Expansion:
+        if progress.plan.narrow and progress.plan.next_step(progress.nodes) == LINK:
+            text = self._narrowed(progress, read_retrieved(progress.nodes).columns)
+            return _with_schema(
+                expansion_of(self._linking(replace(progress, schema=_part(text)))), text
+            )
+        return expansion_of(self._linking(progress))
+
+    def _begin_narrowed(self, progress: Progress, linked: LinkedSchema) -> Expansion:
+        """The first candidates, with as much of the schema as fits, which stays theirs."""
+        wanted = attention(linked, read_retrieved(progress.nodes))
+        text = self._narrowed(progress, wanted)
+        narrowed = replace(progress, schema=_part(text))
+        steps = [self._step(narrowed, linked, branch) for branch in progress.branches]
+        memory = schema_memory(narrowed.schema)
+        planned = [step for step in steps if step is not None]
+        return _with_schema(expansion_of(planned, memory), text)
+
+    def _narrowed(self, progress: Progress, columns: Sequence[str]) -> SchemaText:
+        limit = progress.options.schema_tokens
+        return self._schemas.narrowed(progress.submission.database, columns, limit)
 
     def _step(self, progress: Progress, linked: LinkedSchema, branch: Branch) -> Planned | None:
         """The branch's next node, if it waits for one."""
@@ -124,7 +172,7 @@ class TextToSql:
             Stage.CANDIDATE_GENERATION,
             "candidate",
             str(number),
-            progress.done(LINK),
+            progress.done(*progress.plan.steps),
         )
         # Different seeds make the samples differ; the first keeps the seed that was asked for.
         seed = progress.options.seed + number - 1
@@ -205,6 +253,14 @@ class TextToSql:
             schema=progress.schema,
             question_key=options.question_key,
         )
+
+
+def _part(text: SchemaText) -> PartRef:
+    return PartRef(text.hash, text.tokens, role="user")
+
+
+def _with_schema(expansion: Expansion, text: SchemaText) -> Expansion:
+    return replace(expansion, parts={**expansion.parts, text.hash: text.text})
 
 
 def _executions(contenders: list[Contender]) -> tuple[str, ...]:

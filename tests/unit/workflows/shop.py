@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hexgen_celery.errors import UnknownDatabase
@@ -35,6 +35,12 @@ WORSE = "SELECT nothing FROM nowhere"
 
 LINKED = '{"keywords": ["dear"], "tables": ["item"], "columns": ["item.price", "item.name"]}'
 
+FOUND = {
+    "values": [{"table": "item", "column": "name", "value": "ink", "keyword": "ink", "score": 1.0}],
+    "columns": ["item.price"],
+    "indexed": True,
+}
+
 
 def fence(sql: str) -> str:
     """SQL as a model writes it."""
@@ -54,11 +60,22 @@ class OneSchema:
             raise UnknownDatabase(f"no database {database!r}")
         return delimited_schema(self.text, RatioCounter())
 
+    def narrowed(self, database: str, columns: Sequence[str], max_tokens: int) -> SchemaText:
+        text = f"-- narrowed to {', '.join(columns)}, {max_tokens} tokens"
+        return delimited_schema(text, RatioCounter())
+
 
 def text_to_sql(pipeline: PipelineSettings | None = None, schema: str = SCHEMA) -> TextToSql:
     """The workflow with the shipped stages."""
     writer = RequestWriter(RatioCounter(), TabledLengths())
     return TextToSql(build_stages(), OneSchema(schema), pipeline or PipelineSettings(), writer)
+
+
+def run_sql(call: SqlCall) -> Json:
+    """What an sql worker answers: the shop's rows, or what it has stored for keywords."""
+    if call.op == "retrieve":
+        return FOUND
+    return execute(call.sql)
 
 
 def execute(sql: str) -> Json:
@@ -99,7 +116,7 @@ class ShopModel:
         if isinstance(spec.call, SqlCall):
             if spec.id in self.broken_sql:
                 return Finished(error={"message": "the sandbox is gone", "hint": "restart it"})
-            return Finished(execute(spec.call.sql))
+            return Finished(run_sql(spec.call))
         text = self.script.get(spec.id, self.otherwise)
         if text is None:
             return Finished(error={"code": "model_unavailable", "message": "no server answers"})

@@ -45,6 +45,7 @@ def test_agreeing_candidates_are_answered_without_evaluation() -> None:
     assert answer.detail["why"] == "all 3 candidates returned the same result"
     assert set(model.specs) == {
         "link",
+        "retrieve",
         *(f"{kind}.{number}" for kind in ("candidate", "execution") for number in (1, 2, 3)),
     }
     assert candidate(answer, 2)["votes"] == 3
@@ -104,7 +105,13 @@ def test_correction_ends_when_the_model_repeats_itself() -> None:
     )
     outcome = run.run()
     assert isinstance(outcome, Failure)
-    assert set(model.specs) == {"link", "candidate.1", "execution.1", "correction.1.1"}
+    assert set(model.specs) == {
+        "link",
+        "retrieve",
+        "candidate.1",
+        "execution.1",
+        "correction.1.1",
+    }
 
 
 def test_no_correction_when_none_is_allowed() -> None:
@@ -224,7 +231,7 @@ def test_failed_schema_linking_leaves_the_whole_schema() -> None:
     )
     answer = answered(run.run())
     assert answer.sql == GOOD
-    assert model.specs["candidate.1"].after == ()
+    assert model.specs["candidate.1"].after == ("retrieve",)
     assert any("schema linking failed" in warning for warning in answer.detail["warnings"])
 
 
@@ -360,7 +367,8 @@ def test_a_dropped_request_counts_as_failed() -> None:
     submission = submission_of("text_to_sql", options={"candidates": 2, "correction_rounds": 0})
     run = MemoryExecutor(text_to_sql(), submission, model)
     run._apply(run.definition.begin(submission))
-    run.step()
+    for _ in ("link", "retrieve"):
+        run.step()
     dropped = run.nodes["candidate.1"]
     run.nodes["candidate.1"] = type(dropped)(dropped.spec, NodeStatus.DROPPED)
     assert run.step() is None

@@ -20,8 +20,8 @@ from tests.unit.workflows.shop import (
     THIRD,
     WORSE,
     WRONG,
-    execute,
     fence,
+    run_sql,
     text_to_sql,
 )
 
@@ -63,6 +63,8 @@ OPTIONS = st.fixed_dictionaries(
         "candidates": st.integers(1, 4),
         "correction_rounds": st.integers(0, 3),
         "unit_tests": st.booleans(),
+        "linking": st.sampled_from(("auto", "model", "rules")),
+        "schema_tokens": st.sampled_from((1, 100_000)),
     }
 )
 
@@ -80,8 +82,9 @@ class Chaos:
             return Finished(error=error)
         if isinstance(spec.call, SqlCall):
             odd = self._data.draw(st.integers(0, 4)) == 0
-            result = self._data.draw(ODD_RESULTS) if odd else execute(spec.call.sql)
-            self.executed[spec.id] = result
+            result = self._data.draw(ODD_RESULTS) if odd else run_sql(spec.call)
+            if spec.call.op == "execute":
+                self.executed[spec.id] = result
             return Finished(result)
         return Finished({"text": self._data.draw(TEXTS)})
 
@@ -151,7 +154,7 @@ def test_the_answer_does_not_depend_on_the_order_of_completions(seeds: list[int]
 
     def run_node(spec: NodeSpec) -> Finished:
         if isinstance(spec.call, SqlCall):
-            return Finished(execute(spec.call.sql))
+            return Finished(run_sql(spec.call))
         return Finished({"text": script[spec.id]})
 
     outcomes = [

@@ -11,6 +11,7 @@ import pytest
 
 from hexgen_celery.errors import InvalidSettings, UnknownDatabase
 from hexgen_celery.settings import Settings
+from hexgen_celery.sql.catalog import Catalog
 from hexgen_celery.workflows.definition import Answer
 from hexgen_celery.workflows.output_lengths import EXPECTED_TOKENS, TabledLengths
 from hexgen_celery.workflows.prompt_parts import capped, defused, fenced, part_hash
@@ -75,6 +76,9 @@ class Databases:
     def schema(self, name: str) -> str:
         self.read += 1
         return self.text
+
+    def catalog(self, name: str) -> Catalog:
+        return Catalog(name, ())
 
 
 def test_a_schema_is_read_once_until_it_changes() -> None:
