@@ -17,6 +17,7 @@ from hexgen_celery.api import Client
 from hexgen_celery.cli.local_cluster import local_cluster
 from hexgen_celery.cluster import ClusterState
 from hexgen_celery.settings import Settings, load_settings
+from workers import children
 
 MODEL = "benchmark"
 PROFILE = "h200-141g-x1-qwen3-30b-a3b"
@@ -46,12 +47,12 @@ def constant_server(seconds: float, replay: Path | None = None) -> Iterator[str]
     command = [sys.executable, "-m", "workers.emulator", "--model", MODEL]
     command += ["--constant-seconds", str(seconds)]
     command += ["--replay", str(replay)] if replay else []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
+    process = children.spawn(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().decode().strip()
+    finally:
+        children.stop(process)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from tests.benchmarks.rows import Row, measured
 
 IN_FLIGHT = 64
 CHATS = 1280
-CHATS_PER_SECOND = 100.0
+CHATS_PER_SECOND = 1000.0
 WAITING = 400
 REPEATS = 3
 FOREVER_SECONDS = 3600.0
