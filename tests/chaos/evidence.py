@@ -7,6 +7,7 @@ by the tasks in a file of their own, what was done to the system by whoever did 
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ def judge(
     for run in runs:
         by_task[run.task].append(run)
     ended = {run.task for run in runs if run.ended is not None}
-    pairs = [pair for each in by_task.values() for pair in zip(each, each[1:], strict=False)]
+    pairs = [pair for each in by_task.values() for pair in itertools.pairwise(each)]
     explain = Explanations(faults, 2 * lease_seconds + 5.0)
     kinds: dict[str, int] = defaultdict(int)
     for fault in faults:

@@ -100,14 +100,14 @@ class Fleet:
 
     def _environment(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
-        probabilities = {} if self.peaceful else dict.fromkeys(("after-claim", "before-ack"), FAULT_PROBABILITY)  # fmt: skip
+        points = () if self.peaceful else ("after-claim", "before-ack")
         return {
             **inherited,
             "CHAOS_URL": self.url,
             "CHAOS_CONF": json.dumps(self.conf),
             LEDGER_VARIABLE: str(self.directory / "ledger"),
             "CELERY_CUSTOM_WORKER_POOL": "hexgen_celery.transport.thread_pool:ThreadPool",
-            "HEXGEN_FAULTS": ",".join(f"{name}={p}" for name, p in probabilities.items()),
+            "HEXGEN_FAULTS": ",".join(f"{point}={FAULT_PROBABILITY}" for point in points),
             "HEXGEN_FAULT_SEED": str(self.rng.random()),
             "PYTHONPATH": str(PROJECT),
         }

@@ -62,6 +62,7 @@ def deployment_settings(
             "sql": defaults.sql.model_copy(update={"home": directory / "databases"}),
             "pools": pools,
             "coordinator": defaults.coordinator.model_copy(update={"lease_seconds": 3.0}),
+            "queues": defaults.queues.model_copy(update={"lease_seconds": 3.0}),
             "workers": defaults.workers.model_copy(update={"shutdown_grace_seconds": 0.5}),
         }
     )
@@ -171,6 +172,7 @@ class LocalWorkers:
             "HEXGEN_SQL__HOME": str(self.settings.sql.home),
             "HEXGEN_COORDINATOR": self.settings.coordinator.model_dump_json(),
             "HEXGEN_WORKERS": self.settings.workers.model_dump_json(),
+            "HEXGEN_QUEUES": self.settings.queues.model_dump_json(),
             "HEXGEN_ROUTER": self.settings.router.model_dump_json(),
             "HEXGEN_DEADLINE": self.settings.deadline.model_dump_json(),
             "HEXGEN_LOG__FORMAT": "json",
