@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+from celery.exceptions import TaskRevokedError
 
 from hexgen_celery.databases import open_databases
 from hexgen_celery.keys import Keys
@@ -25,6 +27,10 @@ from workers.embedded_redis import EmbeddedRedis
 pytestmark = pytest.mark.integration
 
 SQL = "SELECT name FROM hero WHERE can_fly = 1 ORDER BY name"
+PROMPT = 5.0
+ENDLESS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n, hero"
+)
 MODEL_ANSWER = f"Here it is:\n```sql\n{SQL}\n```\n"
 
 
@@ -197,6 +203,33 @@ except Exception as error:
     )
     assert (name, state) == ("TaskRevokedError", "REVOKED")
     llm.wait_open(0, seconds=5.0)
+
+
+def test_revoke_kills_the_statement_that_runs(
+    client: StockClient, workers: LocalWorkers, llm: FakeLlm, tmp_path: Path
+) -> None:
+    llm.answer = f"```sql\n{ENDLESS}\n```"
+    pending = workers.client.send_task(
+        "hexgen.ask", ("For ever?", "heroes", 60), {"options": {"candidates": 1}}
+    )
+    busy = _busy_sandbox(workers)
+    client.run(f"app.control.revoke({pending.id!r}, terminate=True); print(1)", tmp_path)
+    revoked_at = time.monotonic()
+    busy.wait(timeout=5.0)
+    assert time.monotonic() - revoked_at < PROMPT
+    with pytest.raises(TaskRevokedError):
+        pending.get(timeout=30)
+
+
+def _busy_sandbox(workers: LocalWorkers) -> psutil.Process:
+    """The sandbox program of the sql worker that is working."""
+    worker = psutil.Process(workers.processes["sql-1"].pid)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        for program in worker.children(recursive=True):
+            if program.cpu_percent(0.2) > 20.0:
+                return program
+    raise AssertionError("no sandbox program is busy")
 
 
 def test_revoke_of_a_question_that_nobody_has_received(
