@@ -101,25 +101,36 @@ class Repetition:
     stable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Every candidate with every seed: `runs[candidate][seed]`."""
+
+    tried: tuple[Choice, ...]
+    runs: tuple[tuple[Repetition, ...], ...]
+
+
 def tune(plan: TuningPlan, processes: int = 1) -> Tuning:
     """Simulate every candidate and the incumbent, and move only if it pays beyond the noise.
 
     Raises:
         InvalidWorkload: if the window cannot be simulated on the fleet.
     """
-    incumbent = plan.policies.dispatch
-    tried = plan.tried if incumbent in plan.tried else (incumbent, *plan.tried)
-    runs = _simulate(plan, tried, processes)
+    return conclude(plan, evaluate(plan, processes))
+
+
+def conclude(plan: TuningPlan, evaluation: Evaluation) -> Tuning:
+    """Choose among what was simulated; the plan's incumbent must be among it."""
+    tried, runs = evaluation.tried, evaluation.runs
+    incumbent = tried.index(plan.policies.dispatch)
     loss = partial(plan.objective.loss, rate=plan.window.rate)
-    losses = [sum(loss(r.outcomes) for r in each) / len(each) for each in runs]
-    best = _lowest(tried, losses)
-    outcomes = [[repetition.outcomes for repetition in each] for each in runs]
-    decision = decide(outcomes, tried.index(incumbent), best, loss, plan.rules)
+    losses = [sum(loss(run.outcomes) for run in each) / len(each) for each in runs]
+    outcomes = [[run.outcomes for run in each] for each in runs]
+    decision = decide(outcomes, incumbent, _lowest(tried, losses), loss, plan.rules)
     summaries = tuple(_summary(*row) for row in zip(tried, losses, runs, strict=True))
     return Tuning(
         chosen=tried[decision.chosen],
         prediction=summaries[decision.chosen],
-        incumbent=summaries[tried.index(incumbent)],
+        incumbent=summaries[incumbent],
         decision=decision,
         objective=plan.objective,
         rate=plan.window.rate,
@@ -136,7 +147,10 @@ class Job:
     config: SimulationConfig
 
 
-def _simulate(plan: TuningPlan, tried: Sequence[Choice], processes: int) -> list[list[Repetition]]:
+def evaluate(plan: TuningPlan, processes: int = 1) -> Evaluation:
+    """Simulate every candidate, and the incumbent if it is none of them, with every seed."""
+    incumbent = plan.policies.dispatch
+    tried = plan.tried if incumbent in plan.tried else (incumbent, *plan.tried)
     base = _slo_base(plan)
     jobs = [
         Job(number, seed, _config(plan, dispatch, seed, base))
@@ -147,7 +161,8 @@ def _simulate(plan: TuningPlan, tried: Sequence[Choice], processes: int) -> list
         (job.candidate, job.seed): repetition
         for job, repetition in map_unordered(_repetition, jobs, processes)
     }
-    return [[done[number, seed] for seed in plan.seeds] for number in range(len(tried))]
+    runs = tuple(tuple(done[number, seed] for seed in plan.seeds) for number in range(len(tried)))
+    return Evaluation(tried, runs)
 
 
 def _repetition(job: Job) -> Repetition:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.parallel import usable_processes
 from hexgen_celery.profiles_io import load_fleet
 from hexgen_celery.simulator import Choice, Policies, capacity
-from hexgen_celery.tuning import Tuning, TuningPlan, candidates, tune, window_of
+from hexgen_celery.tuning import Evaluation, TuningPlan, conclude, evaluate, window_of
 from hexgen_celery.workloads import Workload, read_workload
 from tests.benchmarks.rows import BenchmarkSkipped, Row, measured
 
@@ -25,6 +25,9 @@ DATABASES = 11
 TUNING_SEEDS = (0, 1, 2)
 HELD_OUT_SEEDS = (100, 101, 102, 103, 104)
 LEAVES = "a100-2"
+
+# The α in use when everything begins.
+START = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +50,69 @@ def run() -> list[Row]:
         fleet.model,
         tuple(instance for instance in fleet.instances if instance.name != LEAVES),
     )
-    bears = {name: _capacity(w, fleet) for name, w in (("first", first), ("second", second))}
-    light = Situation(second, fleet, 0.5 * bears["second"])
-    busy = replace(light, rate=0.9 * bears["second"])
-    reduced = Situation(second, smaller, 0.9 * _capacity(second, smaller))
-    other = Situation(first, fleet, 0.9 * bears["first"])
+    bears = capacity(second, fleet, DATABASES)
+    light = Situation(second, fleet, 0.5 * bears)
+    busy = Situation(second, fleet, 0.9 * bears)
+    reduced = Situation(second, smaller, 0.9 * capacity(second, smaller, DATABASES))
+    other = Situation(first, fleet, 0.9 * capacity(first, fleet, DATABASES))
     started = time.perf_counter()
-    incumbent = _tune(light, Choice("alpha", {"alpha": 0.2})).chosen
+    seen = {"light": _evaluate(light, TUNING_SEEDS)}
     seconds = time.perf_counter() - started
+    for name, situation in (("busy", busy), ("reduced", reduced), ("other", other)):
+        seen[name] = _evaluate(situation, TUNING_SEEDS)
+    held_out = {
+        "busy": _held_out(busy),
+        "reduced": _held_out(reduced),
+    }
+    light_alpha = _chosen(light, seen["light"], START)
+    busy_alpha = _chosen(busy, seen["busy"], light_alpha)
+    other_alpha = _chosen(other, seen["other"], START)
+    reduced_alpha = _chosen(reduced, seen["reduced"], busy_alpha)
+    busy_after_other = _chosen(busy, seen["busy"], other_alpha)
     return [
         measured("sim.tuning_500_questions_11_alphas_3_seeds_seconds", [seconds], "s", bar=60.0),
-        _regret_row("load", light, busy, incumbent),
-        _regret_row("hardware", busy, reduced, incumbent),
-        _regret_row("workload", other, busy, Choice("alpha", {"alpha": 0.2})),
+        _regret_row("load", light_alpha, busy_alpha, held_out["busy"]),
+        _regret_row("hardware", busy_alpha, reduced_alpha, held_out["reduced"]),
+        _regret_row("workload", other_alpha, busy_after_other, held_out["busy"]),
     ]
 
 
-def _regret_row(change: str, before: Situation, after: Situation, start: Choice) -> Row:
-    incumbent = _tune(before, start).chosen
-    tuned = _tune(after, incumbent).chosen
-    held_out = {
-        tried.dispatch.parameters["alpha"]: tried.p95
-        for tried in _evaluate(after, HELD_OUT_SEEDS).tried
-    }
+def _regret_row(change: str, before: float, tuned: float, held_out: dict[float, float]) -> Row:
     best = min(held_out, key=lambda alpha: held_out[alpha])
-    regret = held_out[tuned.parameters["alpha"]] / held_out[best] - 1.0
-    worst = max(held_out.values()) / held_out[best] - 1.0
     return measured(
         f"sim.tuned_alpha_regret_{change}_shift",
-        [regret],
+        [held_out[tuned] / held_out[best] - 1.0],
         "share",
         bar=0.03,
-        tuned=tuned.parameters["alpha"],
-        before=incumbent.parameters["alpha"],
+        before=before,
+        tuned=tuned,
         best=best,
-        worst_alpha=round(worst, 3),
+        regret_of_not_tuning=round(held_out[before] / held_out[best] - 1.0, 4),
+        regret_of_worst=round(max(held_out.values()) / held_out[best] - 1.0, 4),
     )
 
 
-def _tune(situation: Situation, incumbent: Choice) -> Tuning:
-    return tune(_plan(situation, TUNING_SEEDS, incumbent), usable_processes())
+def _evaluate(situation: Situation, seeds: tuple[int, ...]) -> Evaluation:
+    return evaluate(_plan(situation, seeds, START), usable_processes())
 
 
-def _evaluate(situation: Situation, seeds: tuple[int, ...]) -> Tuning:
-    return tune(_plan(situation, seeds, candidates()[0]), usable_processes())
+def _chosen(situation: Situation, evaluation: Evaluation, incumbent: float) -> float:
+    """The α that the tuner would now use, having used `incumbent`."""
+    tuning = conclude(_plan(situation, TUNING_SEEDS, incumbent), evaluation)
+    return float(tuning.chosen.parameters["alpha"])
 
 
-def _plan(situation: Situation, seeds: tuple[int, ...], incumbent: Choice) -> TuningPlan:
+def _held_out(situation: Situation) -> dict[float, float]:
+    """P95 of every α over all held-out questions, seconds."""
+    tuning = conclude(_plan(situation, HELD_OUT_SEEDS, START), _evaluate(situation, HELD_OUT_SEEDS))
+    return {float(t.dispatch.parameters["alpha"]): t.p95 for t in tuning.tried}
+
+
+def _plan(situation: Situation, seeds: tuple[int, ...], incumbent: float) -> TuningPlan:
     return TuningPlan(
         window=window_of(situation.workload, rate=situation.rate),
         fleet=situation.fleet,
-        policies=Policies(dispatch=incumbent),
+        policies=Policies(dispatch=Choice("alpha", {"alpha": incumbent})),
         questions=500,
         seeds=seeds,
         databases=DATABASES,
@@ -106,7 +121,3 @@ def _plan(situation: Situation, seeds: tuple[int, ...], incumbent: Choice) -> Tu
 
 def _workload(name: str) -> Workload:
     return read_workload(DATA / "workloads" / f"{name}.jsonl")
-
-
-def _capacity(workload: Workload, fleet: Fleet) -> float:
-    return capacity(workload, fleet, DATABASES)
