@@ -25,7 +25,21 @@ def connect(settings: Settings) -> redis.Redis:
         BrokerUnavailable: Redis cannot be reached, or refuses the credentials.
         InvalidSettings: the URL or the password file is unusable.
     """
-    client = _client(settings)
+    return _checked(settings, decode=True)
+
+
+def connect_binary(settings: Settings) -> redis.Redis:
+    """The same client, but it answers in bytes: queued messages are binary.
+
+    Raises:
+        BrokerUnavailable: Redis cannot be reached, or refuses the credentials.
+        InvalidSettings: the URL or the password file is unusable.
+    """
+    return _checked(settings, decode=False)
+
+
+def _checked(settings: Settings, *, decode: bool) -> redis.Redis:
+    client = _client(settings, decode)
     try:
         client.ping()
     except redis.RedisError as error:
@@ -34,13 +48,13 @@ def connect(settings: Settings) -> redis.Redis:
     return client
 
 
-def _client(settings: Settings) -> redis.Redis:
+def _client(settings: Settings, decode: bool) -> redis.Redis:
     timeout = settings.broker.socket_timeout_seconds
     backoff = ExponentialWithJitterBackoff(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS)
     try:
         client = redis.Redis.from_url(
             broker_url(settings),
-            decode_responses=True,
+            decode_responses=decode,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
             socket_keepalive=True,

@@ -48,9 +48,12 @@ COMMANDS = {
     ),
     "cancel": LazyCommand("hexgen_celery.cli.watch:cancel_command", "Stop work on a question."),
     "queues": LazyCommand(
-        "hexgen_celery.cli.watch:queues_command", "Show what waits and runs in every queue."
+        "hexgen_celery.cli.queues:queues_group", "Show queues, what is urgent, and dead letters."
     ),
     "db": LazyCommand("hexgen_celery.cli.database:db_group", "Register and show databases."),
+    "prompts": LazyCommand(
+        "hexgen_celery.cli.prompts:prompts_group", "Show the prompts that questions become."
+    ),
     "worker": LazyCommand(
         "hexgen_celery.cli.worker:worker_group", "Run one worker: llm, sql, control or emulate."
     ),

@@ -1,4 +1,4 @@
-"""`hexgen status`, `trace`, `cancel` and `queues`: looking at a running deployment."""
+"""`hexgen status`, `trace` and `cancel`: looking at a running deployment."""
 
 from __future__ import annotations
 
@@ -96,27 +96,3 @@ def cancel_command(cli: CliContext, question_ids: tuple[str, ...]) -> None:
     for question_id in question_ids:
         done = cli.client.cancel(question_id)
         console.print(f"{question_id} {'cancelled' if done else 'had ended already'}")
-
-
-@click.command("queues")
-@json_option
-@pass_cli
-def queues_command(cli: CliContext, as_json: bool) -> None:
-    """Show what waits and runs in every queue, and the instances that serve them."""
-    queues = cli.client.queues()
-    if as_json:
-        print_json([asdict(queue) for queue in queues])
-        return
-    rows = [
-        (
-            queue.name,
-            queue.load.waiting,
-            queue.load.running,
-            queue.load.prefill_tokens,
-            queue.load.output_tokens,
-            ", ".join(queue.instances) or "—",
-        )
-        for queue in queues
-    ]
-    columns = ("queue", "waiting", "running", "prefill tokens", "output tokens", "instances")
-    console.print(table("", columns, rows))

@@ -61,6 +61,26 @@ def write_replay(path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command wrote to standard output, and its last line as JSON."""
+
+    class Shown:
+        @property
+        def text(self) -> str:
+            return capsys.readouterr().out
+
+        @property
+        def json(self) -> Any:
+            return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+        @property
+        def error(self) -> str:
+            return capsys.readouterr().err
+
+    return Shown()
+
+
 def write_database(path: Path) -> Path:
     """Two small tables."""
     with closing(sqlite3.connect(path)) as connection:

@@ -14,26 +14,6 @@ from .conftest import RunningCluster
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Any:
-    """What the command wrote to standard output, and its last line as JSON."""
-
-    class Shown:
-        @property
-        def text(self) -> str:
-            return capsys.readouterr().out
-
-        @property
-        def json(self) -> Any:
-            return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-
-        @property
-        def error(self) -> str:
-            return capsys.readouterr().err
-
-    return Shown()
-
-
 def test_batch_answers_every_line(cluster: RunningCluster, shown: Any, tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     lines = [
@@ -108,7 +88,8 @@ def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any) -> N
     assert cluster.hexgen("status", question_id, "--json") == 0
     status = shown.json
     assert (status["status"], status["slo_seconds"]) == ("failed", 60)
-    assert {node["stage"] for node in status["nodes"]} == {"schema_linking", "candidate_generation"}
+    stages = {node["stage"] for node in status["nodes"]}
+    assert stages == {"schema_linking", "execute_sql", "candidate_generation"}
     assert cluster.hexgen("trace", question_id, "--json") == 0
     events = shown.json
     assert events[0]["event"] == "started"
