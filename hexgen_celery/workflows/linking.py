@@ -59,6 +59,11 @@ class LinkingPlan:
             return cls((RETRIEVE,), narrow)
         return cls((RETRIEVE, LINK) if narrow else (LINK, RETRIEVE), narrow)
 
+    @property
+    def schema_comes_late(self) -> bool:
+        """Whether the first node holds no schema, so that its text must come with later ones."""
+        return self.steps[0] == RETRIEVE
+
     def to_memory(self) -> Json:
         """The plan as the workflow remembers it."""
         return {STEPS_MEMORY: list(self.steps), NARROW_MEMORY: self.narrow}
@@ -114,10 +119,18 @@ def read_retrieved(nodes: Nodes) -> Retrieved:
         return Retrieved()
     if state.status is not NodeStatus.DONE or state.result is None:
         return Retrieved(note=f"no stored values were looked up ({_cause(state)})")
-    return Retrieved(
-        values=tuple(_values(state.result.get("values"))),
-        columns=tuple(each for each in _list(state.result.get("columns")) if isinstance(each, str)),
-    )
+    return retrieved_from(state.result)
+
+
+def retrieved_from(result: Json) -> Retrieved:
+    """What an sql worker answered."""
+    columns = (each for each in _list(result.get("columns")) if isinstance(each, str))
+    return Retrieved(tuple(_values(result.get("values"))), tuple(columns))
+
+
+def linked_by_rules(keywords: Sequence[str], retrieved: Retrieved) -> LinkedSchema:
+    """The linked schema of a question for which no model was asked."""
+    return _merged(LinkedSchema(keywords=tuple(keywords), by_rules=True), retrieved)
 
 
 def read_linked(
@@ -129,7 +142,11 @@ def read_linked(
     retrieved = read_retrieved(nodes)
     asked = _read_link(nodes, stage) if LINK in plan.steps else None
     if asked is None:
-        asked = LinkedSchema(keywords=stage.keywords(question), by_rules=True)
+        return linked_by_rules(stage.keywords(question), retrieved)
+    return _merged(asked, retrieved)
+
+
+def _merged(asked: LinkedSchema, retrieved: Retrieved) -> LinkedSchema:
     columns = asked.columns or retrieved.columns
     return LinkedSchema(
         keywords=asked.keywords,

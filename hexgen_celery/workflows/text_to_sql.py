@@ -100,7 +100,7 @@ class TextToSql:
         plan = LinkingPlan.of(options, submission.slo_seconds, text.tokens)
         progress = Progress(submission, options, _part(text), nodes={}, plan=plan)
         memory = initial_memory(options, progress.schema, plan)
-        if plan.narrow:
+        if plan.schema_comes_late:
             return expansion_of(self._linking(progress), memory)
         return _with_schema(expansion_of(self._linking(progress), memory), text)
 
@@ -109,8 +109,8 @@ class TextToSql:
         progress = read_progress(view, self._stages)
         if progress.linked is None:
             return self._link_on(progress)
-        if progress.plan.narrow and not progress.branches_begun:
-            return self._begin_narrowed(progress, progress.linked)
+        if progress.plan.schema_comes_late and not progress.branches_begun:
+            return self._begin_branches(progress, progress.linked)
         steps = [self._step(progress, progress.linked, branch) for branch in progress.branches]
         planned = [step for step in steps if step is not None]
         if planned or not progress.settled:
@@ -141,13 +141,16 @@ class TextToSql:
             )
         return expansion_of(self._linking(progress))
 
-    def _begin_narrowed(self, progress: Progress, linked: LinkedSchema) -> Expansion:
-        """The first candidates, with as much of the schema as fits, which stays theirs."""
-        wanted = attention(linked, read_retrieved(progress.nodes))
-        text = self._narrowed(progress, wanted)
-        narrowed = replace(progress, schema=_part(text))
-        steps = [self._step(narrowed, linked, branch) for branch in progress.branches]
-        memory = schema_memory(narrowed.schema)
+    def _begin_branches(self, progress: Progress, linked: LinkedSchema) -> Expansion:
+        """The first requests that hold the schema, or as much of it as fits, which stays theirs."""
+        if progress.plan.narrow:
+            wanted = attention(linked, read_retrieved(progress.nodes))
+            text = self._narrowed(progress, wanted)
+        else:
+            text = self._schemas.schema(progress.submission.database)
+        begun = replace(progress, schema=_part(text))
+        steps = [self._step(begun, linked, branch) for branch in progress.branches]
+        memory = schema_memory(begun.schema)
         planned = [step for step in steps if step is not None]
         return _with_schema(expansion_of(planned, memory), text)
 

@@ -60,7 +60,7 @@ def test_every_command_is_documented(name: str) -> None:
     assert f"`hexgen {name}" in (DOCS / "cli.md").read_text(encoding="utf-8")
 
 
-OWN = ("ask", "batch", "bird", "cancel", "db", "demo", "doctor", "flower", "queues", "status", "up")
+OWN = ("ask", "batch", "bird", "cancel", "db", "demo", "doctor", "flower", "prompts", "queues", "status", "up")
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hexgen_celery.core.prefix import prefix_tokens
+from hexgen_celery.parts import stored_parts
 from hexgen_celery.workflows.definition import (
     Answer,
     Definition,
@@ -84,7 +85,11 @@ class MemoryExecutor:
         return WorkflowView(self.submission, dict(self.nodes), dict(self.memory), now=0.0)
 
     def _apply(self, expansion: Expansion) -> Outcome | None:
-        self.parts.update(expansion.parts)
+        # The coordinator keeps a part only when a node that comes with it refers to it.
+        needed = stored_parts(expansion.add)
+        self.parts.update(
+            {name: expansion.parts[name] for name in needed if name in expansion.parts}
+        )
         self.memory.update(expansion.memory)
         for spec in expansion.add:
             self._add(spec)

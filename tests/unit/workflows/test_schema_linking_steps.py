@@ -68,7 +68,8 @@ def test_the_model_names_keywords_and_stored_values_reach_the_prompt() -> None:
 
 
 def test_rules_need_no_model() -> None:
-    _, model, answer = run({"linking": "rules"})
+    executor, model, answer = run({"linking": "rules"})
+    assert SCHEMA in prompt_of(model.specs["candidate.1"], executor.parts)
     assert LINK not in model.specs
     assert "items" in keywords(model)
     assert answer.detail["linked"]["by_rules"] is True
