@@ -163,7 +163,9 @@ class Simulation:
                 (server for server in pool.servers if server.view.ready),
                 key=lambda server: server.view.running + server.view.waiting,
             )
-            queue, takers = pool.queue, pool.servers
+            # Whoever has most room asks first, as idle workers would.
+            queue = pool.queue
+            takers = sorted(pool.servers, key=lambda server: server.view.running)
         else:
             server = self.servers[target.instance]
             queue, takers = server.queue, [server]
