@@ -12,7 +12,6 @@ from hexgen_celery.errors import HexgenError, RequestCancelled
 from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import ClaimedRequest
 from hexgen_celery.settings import SqlSettings
-from hexgen_celery.sql.check import Prepared
 from hexgen_celery.sql.checking.schema_names import SchemaNames
 from hexgen_celery.sql.execution import (
     Cell,
@@ -21,10 +20,10 @@ from hexgen_celery.sql.execution import (
     ExecuteResult,
     StatementLimits,
 )
-from hexgen_celery.sql.metrics import ordered_digest, result_digest
+from hexgen_celery.sql.metrics import distinct_digest, ordered_digest, result_digest
 from hexgen_celery.workflows.definition import Json, SqlCall
 from workers.requests import Done
-from workers.sql_checks import StatementChecks
+from workers.sql_checks import Checked, StatementChecks
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +83,8 @@ class SqlExecutor:
 
 class ExecuteOperation:
     """`execute`: check the statement, then run it within the limits as the model wrote it, or with
-    the repairs it needed. The argument `repair` (default true) allows repairs."""
+    the repairs it needed. The argument `repair` (default true) allows repairs; `hint` (the
+    evidence, perhaps "") also lets it be fitted to the question (`sql.fitting`)."""
 
     def __init__(self, sandbox: Sandbox, databases: Databases, settings: SqlSettings) -> None:
         self._sandbox = sandbox
@@ -99,13 +99,16 @@ class ExecuteOperation:
         checks = StatementChecks(schema, file, token, lambda each: self._run(each, cancel))
         unsubscribe = cancel.subscribe(lambda: self._kill(token))
         try:
-            checked = checks.check(call.sql, repairs=bool(call.arguments.get("repair", True)))
-            sql = checked.prepared.sql
-            statement = ExecuteRequest(file, sql, self._limits(call), token)
+            checked = checks.check(
+                call.sql,
+                repairs=bool(call.arguments.get("repair", True)),
+                hint=call.arguments.get("hint"),
+            )
+            statement = ExecuteRequest(file, checked.fitted.sql, self._limits(call), token)
             result = checked.refusal or self._run(statement, cancel)
         finally:
             unsubscribe()
-        return Done({**_summary(result), **_preparation(checked.prepared)}, _bulk(result))
+        return Done({**_summary(result), **_preparation(checked)}, _bulk(result))
 
     def _run(self, statement: ExecuteRequest, cancel: CancelToken) -> ExecuteResult:
         if cancel.is_set:
@@ -132,11 +135,11 @@ class ExecuteOperation:
             again.start()
 
 
-def _preparation(prepared: Prepared) -> Json:
-    """What was executed in place of the model's text, where that was repaired."""
-    if not prepared.repairs:
-        return {"repairs": []}
-    return {"sql": prepared.sql, "repairs": list(prepared.rules)}
+def _preparation(checked: Checked) -> Json:
+    """What was executed in place of the model's text, where that was repaired or fitted."""
+    rules = {"repairs": list(checked.prepared.rules), "fits": list(checked.fitted.rules)}
+    changed = checked.prepared.repairs or checked.fitted.rules
+    return {"sql": checked.fitted.sql, **rules} if changed else rules
 
 
 def _bulk(result: ExecuteResult) -> Json:
@@ -167,6 +170,7 @@ def _summary(result: ExecuteResult) -> Json:
         "empty": result.empty,
         "preview": [[_shown(cell) for cell in row] for row in result.rows[:PREVIEW_ROWS]],
         "digest": result_digest(result.rows) if result.ok else "",
+        "distinct_digest": distinct_digest(result.rows) if result.ok else "",
         "ordered_digest": ordered_digest(result.rows) if result.ok else "",
         "seconds": round(result.seconds, 6),
         "error": result.error,

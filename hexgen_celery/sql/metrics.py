@@ -43,6 +43,11 @@ def result_digest(rows: Rows) -> str:
     return _digest(sorted(map(_row_text, rows)))
 
 
+def distinct_digest(rows: Rows) -> str:
+    """A digest that is equal for the same different rows, in any order (SHA-256, hex)."""
+    return _digest(sorted(set(map(_row_text, rows))))
+
+
 def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 

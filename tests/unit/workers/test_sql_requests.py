@@ -13,7 +13,7 @@ from hexgen_celery.settings import SqlSettings
 from hexgen_celery.sql.catalog import Catalog, Column, Table
 from hexgen_celery.sql.checking.schema_names import SchemaNames
 from hexgen_celery.sql.execution import DatabaseFile, ExecuteRequest, ExecuteResult
-from hexgen_celery.sql.metrics import ordered_digest, result_digest
+from hexgen_celery.sql.metrics import distinct_digest, ordered_digest, result_digest
 from hexgen_celery.workflows.definition import NodeKind, NodeSpec, SqlCall, Submission
 from workers.sql_requests import ExecuteOperation, SqlExecutor, UnknownOperation
 
@@ -80,10 +80,12 @@ def test_rows_travel_apart_from_their_summary() -> None:
         "empty": False,
         "preview": [[1, "x" * 120 + "…"], [None, "(blob)"]],
         "digest": result_digest(ROWS),
+        "distinct_digest": distinct_digest(ROWS),
         "ordered_digest": ordered_digest(ROWS),
         "seconds": 0.5,
         "error": "",
         "repairs": [],
+        "fits": [],
     }
     assert [each.sql for each in sandbox.compiled] == ["SELECT 1"]
 
@@ -113,6 +115,26 @@ def test_repairs_can_be_forbidden() -> None:
     done = _executor(sandbox).execute(_request(call), CancelToken())
     assert sandbox.requests == []
     assert done.result["status"] == "rejected"
+
+
+def test_a_hint_lets_a_statement_be_fitted_to_the_stored_values() -> None:
+    sql, fitted = "SELECT 1 FROM hero WHERE `full name` = 'ada'", "'Ada'"
+    sandbox = _Sandbox(ExecuteResult("ok", ("full name",), (["Ada"],)))
+    call = SqlCall("db", sql, arguments={"hint": ""})
+    done = _executor(sandbox).execute(_request(call), CancelToken())
+    looked_up, ran = sandbox.requests
+    assert "COLLATE NOCASE" in looked_up.sql
+    assert ran.sql == sql.replace("'ada'", fitted)
+    assert (done.result["sql"], done.result["fits"]) == (ran.sql, ["stored_spelling"])
+
+
+def test_a_text_that_cannot_be_looked_up_stays() -> None:
+    sql = "SELECT 1 FROM hero WHERE `full name` = 'ada'"
+    sandbox = _Sandbox(ExecuteResult("timeout"))
+    call = SqlCall("db", sql, arguments={"hint": ""})
+    done = _executor(sandbox).execute(_request(call), CancelToken())
+    assert sandbox.requests[-1].sql == sql
+    assert done.result["fits"] == []
 
 
 def test_failing_sql_is_a_result() -> None:

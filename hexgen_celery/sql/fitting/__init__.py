@@ -1,0 +1,1 @@
+"""Fitting a sound statement to its question: stored spellings, true ratios, columns as named."""
