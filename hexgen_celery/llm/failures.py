@@ -24,7 +24,8 @@ _OVERFLOW = re.compile(
 )
 _UNKNOWN_FIELD = re.compile(
     r"extra (inputs|fields)|extra_forbidden|unrecogni[sz]ed|unknown (field|param|argument|name)"
-    r"|unexpected (keyword|field|param)|not (permitted|supported|allowed)|unsupported",
+    r"|unexpected (keyword|field|param)|(not|only) (permitted|supported|allowed)|unsupported"
+    r"|not enabled",
     re.IGNORECASE,
 )
 
@@ -50,7 +51,11 @@ class ContextOverflow(ModelRefused):
 
 
 class ExtrasRefused(ModelRefused):
-    """Raised when a server rejects the fields that only vLLM knows; plain ones may pass."""
+    """Raised when a server rejects `fields` that only vLLM knows; without them it may pass."""
+
+    def __init__(self, message: str, *, hint: str, field: str, fields: tuple[str, ...]) -> None:
+        super().__init__(message, hint=hint, field=field)
+        self.fields = fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +110,18 @@ class ErrorReply:
 
     def _refused(self) -> ModelRefused:
         named = f" (field {self.param})" if self.param else ""
-        refusal = ExtrasRefused if self._blames_extras() else ModelRefused
-        return refusal(
-            f"{self.server} rejected the request ({self.status}){named}: {self.message}",
-            field=self.param,
-            hint="the same request would be rejected again; change what the server names",
-        )
+        message = f"{self.server} rejected the request ({self.status}){named}: {self.message}"
+        hint = "the same request would be rejected again; change what the server names"
+        blamed = self._blamed_extras()
+        if blamed:
+            return ExtrasRefused(message, hint=hint, field=self.param, fields=blamed)
+        return ModelRefused(message, hint=hint, field=self.param)
 
-    def _blames_extras(self) -> bool:
+    def _blamed_extras(self) -> tuple[str, ...]:
         words = f"{self.message} {self.param} {self.kind}"
-        names_extra = any(name in words for name in EXTRA_FIELDS)
-        return names_extra and bool(_UNKNOWN_FIELD.search(words))
+        if not _UNKNOWN_FIELD.search(words):
+            return ()
+        return tuple(name for name in EXTRA_FIELDS if name in words)
 
 
 async def read_error(server: str, response: aiohttp.ClientResponse) -> ErrorReply:

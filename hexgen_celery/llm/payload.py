@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from hexgen_celery.llm.types import ChatRequest
@@ -12,8 +13,8 @@ MILLISECONDS = 1000
 EXTRA_FIELDS = ("priority", "min_tokens", "ignore_eos", "metadata")
 
 
-def chat_body(request: ChatRequest, *, extras: bool = True) -> Body:
-    """The body for `request`; `extras` says whether vLLM's own fields may be sent."""
+def chat_body(request: ChatRequest, without: Collection[str] = ()) -> Body:
+    """The body for `request`, leaving out those of vLLM's own fields that `without` names."""
     body: Body = {
         "model": request.model,
         "messages": [{"role": role, "content": text} for role, text in request.messages],
@@ -23,8 +24,8 @@ def chat_body(request: ChatRequest, *, extras: bool = True) -> Body:
         "stream_options": {"include_usage": True},
     }
     body.update(_optional(request))
-    if extras:
-        body.update(extra_fields(request))
+    extras = extra_fields(request)
+    body.update({name: value for name, value in extras.items() if name not in without})
     return body
 
 

@@ -18,7 +18,7 @@ from hexgen_celery.llm.failures import (
     connection_failure,
     read_error,
 )
-from hexgen_celery.llm.payload import Body, chat_body, extra_fields
+from hexgen_celery.llm.payload import Body, chat_body
 from hexgen_celery.llm.retrying import retrying
 from hexgen_celery.llm.types import ChatRequest, Completion
 from hexgen_celery.settings import LlmSettings
@@ -32,7 +32,7 @@ class ChatSession:
     def __init__(self, endpoint: Endpoint, settings: LlmSettings) -> None:
         self.endpoint = endpoint
         self._settings = settings
-        self._extras = True
+        self._unknown_fields: frozenset[str] = frozenset()
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             headers=authorization(settings),
@@ -66,20 +66,26 @@ class ChatSession:
     async def _attempt(
         self, request: ChatRequest, first_token: FirstToken, attempts: AsyncRetrying
     ) -> Completion:
+        """One attempt; a field that this server does not know costs another exchange, once."""
         number = _attempt_number(attempts)
-        if not (self._extras and extra_fields(request)):
-            return await self._exchange(chat_body(request, extras=False), number).run(first_token)
-        try:
-            return await self._exchange(chat_body(request), number).run(first_token)
-        except ExtrasRefused as error:
-            self._degrade(error)
-            plain = chat_body(request, extras=False)
-            return await self._exchange(plain, number + 1).run(first_token)
+        while True:
+            try:
+                body = chat_body(request, self._unknown_fields)
+                return await self._exchange(body, number).run(first_token)
+            except ExtrasRefused as error:
+                if self._unknown_fields.issuperset(error.fields):
+                    raise
+                self._leave_out(error)
+                number += 1
 
-    def _degrade(self, error: ExtrasRefused) -> None:
-        if self._extras:
-            log.warning("llm.extras_refused", server=self.endpoint.root, error=error.message)
-        self._extras = False
+    def _leave_out(self, error: ExtrasRefused) -> None:
+        log.warning(
+            "llm.fields_refused",
+            server=self.endpoint.root,
+            left_out=error.fields,
+            error=error.message,
+        )
+        self._unknown_fields |= set(error.fields)
 
     def _exchange(self, body: Body, number: int) -> Exchange:
         return Exchange(self._http, self.endpoint, body, number)

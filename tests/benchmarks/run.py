@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from tests.benchmarks import ledger
 from tests.benchmarks.rows import BenchmarkSkipped, Row, meets_bar, problem_of
 
 HERE = Path(__file__).parent
+FILE_WIDTH = 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--area", default="", help="only these areas, comma-separated")
     parser.add_argument("--only", default="", help="only modules whose name contains this")
     options = parser.parse_args(arguments)
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=FILE_WIDTH)
     chosen = choose(discover(), options.area, options.only)
     if not chosen:
         known = ", ".join(sorted({benchmark.area for benchmark in discover()}))

@@ -255,27 +255,38 @@ def test_a_silent_server_times_out() -> None:
         client.complete(ASK)
 
 
-def test_vllm_extras_are_dropped_once_for_a_strict_server() -> None:
+def test_fields_that_a_strict_server_refuses_are_left_out_from_then_on() -> None:
     bodies: list[dict[str, object]] = []
 
     async def strict(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         bodies.append(body)
-        if "priority" in body or "metadata" in body:
-            error = {"message": "Unrecognized request argument supplied: priority"}
-            return web.json_response({"error": error}, status=400)
+        for name in ("priority", "metadata"):
+            if name in body:
+                error = {"message": f"Unrecognized request argument supplied: {name}"}
+                return web.json_response({"error": error}, status=400)
         return web.json_response(WHOLE_ANSWER)
 
-    request = replace(ASK, priority=1.0, metadata={"stage": "evaluation"})
-    with (
-        run_app(lambda: app_with(strict)) as server,
-        LlmClient(server.url, QUICK_RETRIES) as client,
-        capture_logs() as logs,
-    ):
+    request = replace(ASK, priority=1.0, metadata={"stage": "x"}, forced_output_tokens=3)
+    with client_to(strict) as client, capture_logs() as logs:
         first, second = client.complete(request), client.complete(request)
-    assert (first.attempts, second.attempts) == (2, 1)
-    assert [("priority" in body) for body in bodies] == [True, False, False]
-    assert [entry["event"] for entry in logs].count("llm.extras_refused") == 1
+    assert (first.attempts, second.attempts) == (3, 1)
+    assert [sorted({"priority", "metadata"} & set(body)) for body in bodies] == [
+        ["metadata", "priority"],
+        ["metadata"],
+        [],
+        [],
+    ]
+    assert bodies[-1]["min_tokens"] == 3
+    assert [entry["event"] for entry in logs].count("llm.fields_refused") == 2
+
+
+def test_a_server_that_blames_what_was_not_sent_is_believed_once() -> None:
+    async def confused(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "unknown field: priority"}}, status=400)
+
+    with client_to(confused) as client, pytest.raises(ModelRefused, match="priority"):
+        client.complete(ASK)
 
 
 def test_the_key_is_sent_but_never_shown(tmp_path: Path) -> None:

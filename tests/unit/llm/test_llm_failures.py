@@ -83,15 +83,21 @@ def test_a_bad_request_keeps_the_servers_words_and_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "param"),
+    ("message", "param", "fields"),
     [
-        ("Unrecognized request argument supplied: min_tokens", ""),
-        ("Extra inputs are not permitted", "body.priority"),
-        ("metadata is not supported", ""),
+        ("Unrecognized request argument supplied: min_tokens", "", ("min_tokens",)),
+        ("Extra inputs are not permitted", "body.priority", ("priority",)),
+        ("metadata is not supported", "", ("metadata",)),
+        ("Got priority 5 but Priority scheduling is not enabled.", "", ("priority",)),
+        ("'metadata' is only allowed when 'store' is enabled", "metadata", ("metadata",)),
     ],
 )
-def test_fields_unknown_to_the_server_are_told_apart(message: str, param: str) -> None:
-    assert isinstance(_error(400, message, param=param), ExtrasRefused)
+def test_fields_unknown_to_the_server_are_told_apart(
+    message: str, param: str, fields: tuple[str, ...]
+) -> None:
+    error = _error(400, message, param=param)
+    assert isinstance(error, ExtrasRefused)
+    assert error.fields == fields
 
 
 def test_a_wrong_value_of_an_extra_is_not_an_unknown_field() -> None:

@@ -43,9 +43,10 @@ def test_extras_are_sent_only_where_they_may_be() -> None:
     assert body["priority"] == 1234
     assert (body["min_tokens"], body["max_tokens"], body["ignore_eos"]) == (7, 7, True)
     assert body["metadata"] == {"a": "b"}
-    plain = chat_body(request, extras=False)
+    plain = chat_body(request, EXTRA_FIELDS)
     assert not set(EXTRA_FIELDS) & set(plain)
     assert plain["max_tokens"] == 7
+    assert "metadata" in chat_body(request, ("priority",))
 
 
 @pytest.mark.parametrize(
