@@ -91,7 +91,8 @@ def _holders(unknown: UnknownName, names: SchemaNames) -> list[str]:
     if here:
         return [f"{_list(here)} has it"]
     elsewhere = names.holders(unknown.name)
-    return [f"the table {_list(elsewhere)} has it: join it"] if elsewhere else []
+    word = "has it: join it" if len(elsewhere) == 1 else "have it: join the right one"
+    return [f"{_list(elsewhere)} {word}"] if elsewhere else []
 
 
 def _nearest(unknown: UnknownName, suggestions: Iterable[Suggestion]) -> list[str]:
@@ -123,7 +124,7 @@ def fragment(sql: str, start: int, end: int) -> str:
     if start < 0:
         return ""
     begin, stop = max(0, start - FRAGMENT_CHARS), min(len(sql), end + FRAGMENT_CHARS)
-    piece = " ".join(sql[begin:stop].split())
+    piece = _short(sql[begin:stop], MAX_NAME_CHARS + 2 * FRAGMENT_CHARS)
     return f" at {'…' if begin else ''}{piece}{'…' if stop < len(sql) else ''}"
 
 

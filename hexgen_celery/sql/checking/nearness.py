@@ -21,13 +21,15 @@ class NearnessRules:
 
     `miss`: a text this similar to a visible column is taken for that column, misspelt. `suggest`:
     the least similarity worth telling. `certain` and `lead`: what a repair needs, and by how much
-    the best must lead the second. The numbers were set on the misspelt gold statements of
-    `bench_sql_checks` and on what published models wrote.
+    the best must lead the second; a name of `one_edit_chars` that is one edit away is certain too.
+    The numbers were set on the misspelt gold statements of `bench_sql_checks` and on what published
+    models wrote.
     """
 
     miss: float = 0.75
     suggest: float = 0.5
     certain: float = 0.8
+    one_edit_chars: int = 4
     lead: float = 0.1
     suggestions: int = 3
     elsewhere_penalty: float = 0.15
@@ -82,7 +84,12 @@ def is_near_miss(name: str, known: Iterable[str], rules: NearnessRules = RULES) 
 def _misses(name: str, other: str, rules: NearnessRules) -> bool:
     if similarity(name, other) >= rules.miss:
         return True
-    return len(other) > 2 and OSA.distance(name.lower(), other.lower()) <= 1
+    return len(other) > 2 and one_edit_away(name, other)
+
+
+def one_edit_away(name: str, other: str) -> bool:
+    """Whether one letter is added, left out, replaced or swapped with its neighbour, at most."""
+    return OSA.distance(name.lower(), other.lower(), score_cutoff=1) <= 1
 
 
 def suggestions_for(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hexgen_celery.sql.checking.complaints import Cause
+from hexgen_celery.sql.identifiers import KEYWORDS
 from hexgen_celery.sql.repairs.calls import Call, calls_in
 from hexgen_celery.sql.repairs.edits import Case, Edit, Proposal, unquoted_matches
 
@@ -144,13 +145,17 @@ _INTERVAL = re.compile(r"INTERVAL\s+'?(\d+)'?\s+(second|minute|hour|day|month|ye
 
 
 def foreign_calls(case: Case) -> Iterator[Proposal]:
-    """EXTRACT(YEAR FROM x), DATE_ADD(x, INTERVAL 1 YEAR): calls whose inside is not SQLite's."""
+    """EXTRACT(YEAR FROM x), DATE_ADD(x, INTERVAL 1 YEAR), LEFT(x, 3): calls that SQLite cannot even
+    parse, because of what is inside or because the name is a keyword."""
     if _is_syntax(case):
-        edits = tuple(
-            _rewritten(calls_in(case.sql), lambda call: _extracted(call) or _shifted(call))
-        )
+        edits = tuple(_rewritten(calls_in(case.sql), _written_otherwise))
         if edits:
             yield Proposal("function", edits)
+
+
+def _written_otherwise(call: Call) -> str | None:
+    keyword = call.name.lower() in KEYWORDS
+    return _extracted(call) or _shifted(call) or (_equivalent(call) if keyword else None)
 
 
 def _extracted(call: Call) -> str | None:

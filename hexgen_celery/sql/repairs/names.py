@@ -9,6 +9,7 @@ from hexgen_celery.sql.checking.nearness import (
     NearnessRules,
     Suggestion,
     nearest_tables,
+    one_edit_away,
     suggestions_for,
 )
 from hexgen_celery.sql.checking.sources import Source
@@ -66,24 +67,31 @@ def misspelt_columns(case: Case) -> Iterator[Proposal]:
     """A column for which the query has exactly one near name."""
     for unknown in case.diagnosis.unknown:
         if unknown.kind is Kind.COLUMN and unknown.start >= 0:
-            chosen = certain_suggestion(suggestions_for(unknown, case.names))
+            chosen = certain_suggestion(unknown.name, suggestions_for(unknown, case.names))
             if chosen is not None and chosen.source:
                 yield Proposal("column_name", _renaming(case.sql, unknown, chosen))
 
 
 def certain_suggestion(
-    suggestions: Sequence[Suggestion], rules: NearnessRules = RULES
+    name: str, suggestions: Sequence[Suggestion], rules: NearnessRules = RULES
 ) -> Suggestion | None:
     """The first suggestion if it is near, and no other comes close to it.
 
     One that is equal but for case, spaces and punctuation need not lead by much.
     """
-    if not suggestions or suggestions[0].score < rules.certain:
+    if not suggestions or not _is_certain(name, suggestions[0], rules):
         return None
     second = suggestions[1].score if len(suggestions) > 1 else 0.0
     lead = suggestions[0].score - second
     equal = suggestions[0].score >= 1.0 and lead > 0
     return suggestions[0] if equal or lead >= rules.lead else None
+
+
+def _is_certain(name: str, suggestion: Suggestion, rules: NearnessRules) -> bool:
+    if suggestion.score >= rules.certain:
+        return True
+    long_enough = len(suggestion.column) >= rules.one_edit_chars
+    return long_enough and one_edit_away(name, suggestion.column)
 
 
 def _renaming(sql: str, unknown: UnknownName, chosen: Suggestion) -> tuple[Edit, ...]:
