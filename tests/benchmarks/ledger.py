@@ -29,20 +29,18 @@ def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def read(path: Path = PATH) -> dict[str, Any]:
-    """Areas measured before, by name."""
+def read(path: Path = PATH) -> list[Row]:
+    """Rows measured before, by name."""
     if not path.is_file():
-        return {}
-    areas = json.loads(path.read_text(encoding="utf-8")).get("areas", {})
-    return dict(areas)
+        return []
+    return [dict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def record(area: str, rows: list[Row], problems: list[str], path: Path = PATH) -> None:
-    """Put the rows of `area` in place of those with the same names; other rows stay."""
-    areas = read(path)
-    names = {row["name"] for row in rows}
-    kept = [row for row in areas.get(area, {}).get("rows", []) if row["name"] not in names]
+def record(rows: list[Row], path: Path = PATH) -> None:
+    """Put `rows` in place of those with the same names; other rows stay."""
     stamp = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
-    areas[area] = {"rows": kept + [row | stamp for row in rows], "problems": problems}
+    merged = {row["name"]: row for row in read(path)}
+    merged |= {row["name"]: row | stamp for row in rows}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"areas": areas}, indent=2, sort_keys=True), encoding="utf-8")
+    ordered = [merged[name] for name in sorted(merged)]
+    path.write_text(json.dumps(ordered, indent=2), encoding="utf-8")

@@ -60,7 +60,7 @@ def run_all(benchmarks: Sequence[Benchmark], console: Console) -> dict[str, Area
     for benchmark in benchmarks:
         result = results.setdefault(benchmark.area, AreaResult())
         _run_one(benchmark, result, console)
-        ledger.record(benchmark.area, result.rows, result.problems)
+        ledger.record(result.rows)
     return results
 
 
