@@ -1,9 +1,9 @@
 """The program that runs a model's SQL: `python -m workers.sandbox`, killable at any moment.
 
 It reads framed requests from standard input and answers each on standard output, until the input
-ends. It holds no secrets, writes no file, and imports the standard library and two modules of ours
-that do the same, so that a fresh one is ready in a few hundredths of a second. What it cannot stop
-itself (one long function call inside SQLite) its owner stops by killing it.
+ends. It holds no secrets, writes no file, and imports the standard library and three modules of
+ours that do the same, so that a fresh one is ready in a few hundredths of a second. What it cannot
+stop itself (one long function call inside SQLite) its owner stops by killing it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -25,11 +26,13 @@ from hexgen_celery.sql.wire import (
     frame_length,
     json_cell,
 )
+from workers.landlock import give_up_files_and_network
 
 PROGRESS_STEPS = 1_000
 OPEN_DATABASES = 4
 OPEN_FILES = 32
 CPU_GRACE_SECONDS = 3
+MAX_ERROR_CHARS = 2_000
 DEFAULT_MEMORY_BYTES = 512 * 1024 * 1024
 SQLITE_MEMORY_SHARE = 0.5
 
@@ -53,13 +56,8 @@ class Connections:
         Raises:
             sqlite3.Error: if the file cannot be opened as a database.
         """
-        try:
-            stat = os.stat(path)
-        except OSError as error:
-            raise sqlite3.OperationalError(
-                f"unable to open database file: {error.strerror}"
-            ) from error
-        key = (path, immutable, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        found = _regular_file(path)
+        key = (path, immutable, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if key not in self._open:
             self._make_room(path)
             connection = open_read_only(path, immutable, self._heap_bytes)
@@ -78,6 +76,33 @@ class Connections:
         for connection, _rules in self._open.values():
             connection.close()
         self._open.clear()
+
+
+def _regular_file(path: str) -> os.stat_result:
+    """What `path` is; opening a pipe or a device in place of a file could wait for ever.
+
+    Raises:
+        sqlite3.OperationalError: if it is no regular file.
+    """
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise sqlite3.OperationalError("unable to open database file: it is not a regular file")
+    return found
+
+
+def column_names(cursor: sqlite3.Cursor, byte_limit: int) -> list[str]:
+    """The result's header, which a short statement can make as large as any row.
+
+    Raises:
+        RowTooLarge: if it is larger than the whole result may be.
+    """
+    names = [column[0] for column in cursor.description]
+    if sum(map(cell_bytes, names)) > byte_limit:
+        raise RowTooLarge
+    return names
 
 
 def collect(cursor: sqlite3.Cursor, row_limit: int, byte_limit: int) -> tuple[list[Any], bool]:
@@ -105,7 +130,7 @@ def classify(error: Exception, reason: str, timed_out: bool) -> tuple[str, str]:
     if timed_out and "interrupt" in str(error):
         return "timeout", "the statement exceeded its time limit"
     if isinstance(error, RowTooLarge):
-        return "too_large", "one row is larger than a whole result may be"
+        return "too_large", "one row or its header is larger than a whole result may be"
     if isinstance(error, MemoryError):
         return "too_large", "the statement needs more memory than it may use"
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG:
@@ -125,10 +150,10 @@ def run(connection: sqlite3.Connection, rules: Rules, request: dict[str, Any]) -
         cursor = connection.execute(("EXPLAIN " if compile_only else "") + request["sql"])
         if cursor.description is None:
             return failed("error", "the text holds no statement")
-        columns = [column[0] for column in cursor.description]
         if compile_only:
             cursor.close()
             return answer()
+        columns = column_names(cursor, request["bytes"])
         rows, truncated = collect(cursor, request["rows"], request["bytes"])
         cursor.close()
     except (sqlite3.Error, sqlite3.Warning, MemoryError, RowTooLarge, ValueError) as error:
@@ -151,7 +176,8 @@ def answer(
 
 def failed(status: str, error: str) -> Answer:
     """The answer for a statement that gave no rows."""
-    return {**answer(), "status": status, "error": error}
+    shown = error if len(error) <= MAX_ERROR_CHARS else f"{error[:MAX_ERROR_CHARS]}…"
+    return {**answer(), "status": status, "error": shown}
 
 
 def serve_one(connections: Connections, request: dict[str, Any]) -> Answer:
@@ -170,14 +196,18 @@ def serve_one(connections: Connections, request: dict[str, Any]) -> Answer:
 
 
 def confine(memory_bytes: int) -> None:
-    """Bound this process for good: memory, no file content written, few files, no core file."""
+    """Bound this process for good: memory, no file content written, few files, no core file, no
+    locked memory, no further process (which root alone could start), no file system to change."""
     for limit, value in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_NPROC, 0),
     ):
         resource.setrlimit(limit, (value, value))
+    give_up_files_and_network()
 
 
 def allow_cpu(seconds: float) -> None:

@@ -3,153 +3,37 @@
 from __future__ import annotations
 
 import os
-import select
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.sql.execution import ExecuteRequest, ExecuteResult, Status
-from hexgen_celery.sql.wire import LENGTH_BYTES, decode_body, encode_frame, frame_length
+from hexgen_celery.sql.wire import largest_answer
+from workers.sandbox_program import (
+    SandboxDied,
+    SandboxPolicy,
+    SandboxProgram,
+    SandboxSilent,
+    check_user,
+)
 
 log = structlog.get_logger(__name__)
 
-PROGRAM = "workers.sandbox"
-PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
-READ_CHUNK_BYTES = 1 << 20
+__all__ = ["SandboxClosed", "SandboxPolicy", "SandboxPool"]
+
+MAX_SQL_CHARS = 1_000_000
+STATUSES = frozenset(get_args(Status))
 
 
 class SandboxClosed(HexgenError):
     """Raised when a statement is sent to a pool that was closed. Start a new pool."""
 
     code = "sandbox_closed"
-
-
-class SandboxDied(Exception):
-    """The sandbox program ended, or its answer was not a frame."""
-
-
-class SandboxSilent(Exception):
-    """The sandbox program did not answer in the time it had."""
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxPolicy:
-    """How the pool treats its programs.
-
-    `memory_bytes` bounds each program's address space. `grace_seconds` is what a program may take
-    beyond the statement's own limit before it is killed. After `statements_per_program` statements
-    a program is replaced, so that nothing accumulates. `start_seconds` is the longest start.
-    """
-
-    memory_bytes: int = 512 * 1024 * 1024
-    grace_seconds: float = 0.5
-    statements_per_program: int = 1_000
-    start_seconds: float = 30.0
-
-
-class SandboxProgram:
-    """One running sandbox program and the pipes to it. Used by one thread at a time."""
-
-    def __init__(self, policy: SandboxPolicy) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-P", "-m", PROGRAM, str(policy.memory_bytes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": PACKAGE_ROOT, "PYTHONDONTWRITEBYTECODE": "1"},
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input = self._process.stdin
-        self._output = self._process.stdout.fileno()
-        self._start_seconds = policy.start_seconds
-        self._greeted = False
-        self.statements = 0
-
-    @property
-    def pid(self) -> int:
-        """Process id of the program."""
-        return self._process.pid
-
-    def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Send one request and wait up to `seconds` for its answer.
-
-        Raises:
-            SandboxDied: if the program ended or spoke nonsense.
-            SandboxSilent: if no answer came in time; the program must then be killed.
-        """
-        self._await_greeting()
-        self.statements += 1
-        try:
-            self._input.write(encode_frame({**message, "id": self.statements}))
-            self._input.flush()
-        except OSError as error:
-            raise SandboxDied(f"the sandbox cannot be written to: {error}") from error
-        result = self._read_message(seconds)
-        if result.get("id") != self.statements:
-            raise SandboxDied(f"the sandbox answered {result.get('id')}, not {self.statements}")
-        return result
-
-    def _await_greeting(self) -> None:
-        if self._greeted:
-            return
-        try:
-            self._read_message(self._start_seconds)
-        except SandboxSilent as error:
-            raise SandboxDied(f"the sandbox did not start in {self._start_seconds} s") from error
-        self._greeted = True
-
-    def _read_message(self, seconds: float) -> dict[str, Any]:
-        deadline = time.monotonic() + seconds
-        try:
-            length = frame_length(self._read_exactly(LENGTH_BYTES, deadline))
-            return decode_body(self._read_exactly(length, deadline))
-        except ValueError as error:
-            raise SandboxDied(str(error)) from error
-
-    def _read_exactly(self, count: int, deadline: float) -> bytes:
-        data = bytearray()
-        poll = select.poll()
-        poll.register(self._output, select.POLLIN)
-        while len(data) < count:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or not poll.poll(remaining * 1000):
-                raise SandboxSilent
-            chunk = os.read(self._output, min(count - len(data), READ_CHUNK_BYTES))
-            if not chunk:
-                raise SandboxDied("the sandbox ended")
-            data += chunk
-        return bytes(data)
-
-    def kill(self) -> None:
-        """End the program at once. Safe from any thread and more than once."""
-        self._process.kill()
-
-    def dispose(self) -> int:
-        """End the program, wait for it and release its pipes; returns its exit code."""
-        self._process.kill()
-        code = self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                _close_pipe(pipe.close)
-        return code
-
-
-def _close_pipe(close: Callable[[], None]) -> None:
-    try:
-        close()
-    except OSError as error:
-        log.debug("sandbox.pipe_close_failed", error=str(error))
 
 
 @dataclass(slots=True)
@@ -168,9 +52,16 @@ class SandboxPool:
     """
 
     def __init__(self, size: int, policy: SandboxPolicy | None = None) -> None:
+        """Start nothing yet.
+
+        Raises:
+            ValueError: if `size` is less than 1.
+            InvalidSettings: if the policy names a user that the machine does not know.
+        """
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         self._policy = policy or SandboxPolicy()
+        check_user(self._policy)
         self._changed = threading.Condition()
         self._idle: list[SandboxProgram] = []
         self._free_places = size
@@ -203,6 +94,8 @@ class SandboxPool:
         """
         execution, token = self._begin(request.token)
         try:
+            if len(request.sql) > MAX_SQL_CHARS:
+                return ExecuteResult(status="rejected", error="the statement is too long")
             program = self._acquire(execution)
             if program is None:
                 return ExecuteResult(status="cancelled", error="cancelled before it began")
@@ -288,9 +181,10 @@ class SandboxPool:
         reusable = False
         try:
             patience = request.limits.seconds + self._policy.grace_seconds
-            answer = program.ask(_message(request), patience)
+            most = largest_answer(request.limits.result_bytes)
+            result = _result(program.ask(_message(request), patience, most))
             reusable = program.statements < self._policy.statements_per_program
-            return _result(answer)
+            return result
         except SandboxSilent:
             return self._forced(
                 execution, "timeout", "the statement exceeded its time limit", started
@@ -322,7 +216,7 @@ class SandboxPool:
 def _message(request: ExecuteRequest) -> dict[str, Any]:
     return {
         "op": request.operation,
-        "path": request.database.path,
+        "path": os.path.abspath(request.database.path),
         "immutable": request.database.immutable,
         "sql": request.sql,
         "seconds": request.limits.seconds,
@@ -332,11 +226,22 @@ def _message(request: ExecuteRequest) -> dict[str, Any]:
 
 
 def _result(answer: dict[str, Any]) -> ExecuteResult:
-    return ExecuteResult(
-        status=answer["status"],
-        columns=tuple(answer["columns"]),
-        rows=tuple(answer["rows"]),
-        truncated=answer["truncated"],
-        seconds=answer["seconds"],
-        error=answer["error"],
-    )
+    """The result in a program's answer, which is doubted: a statement may have broken out.
+
+    Raises:
+        SandboxDied: if it is not what an honest program says.
+    """
+    try:
+        result = ExecuteResult(
+            status=answer["status"],
+            columns=tuple(map(str, answer["columns"])),
+            rows=tuple(map(list, answer["rows"])),
+            truncated=bool(answer["truncated"]),
+            seconds=float(answer["seconds"]),
+            error=str(answer["error"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise SandboxDied("the sandbox answered nonsense") from error
+    if result.status not in STATUSES:
+        raise SandboxDied("the sandbox answered nonsense")
+    return result

@@ -24,7 +24,7 @@ MEBIBYTE = 1024 * 1024
 def serve(settings: Settings, name: str) -> int:
     """Run an sql worker until it is told to stop."""
     deployment = connect_deployment(settings, "sql", node_name(name))
-    policy = SandboxPolicy(memory_bytes=settings.sql.memory_mib * MEBIBYTE)
+    policy = SandboxPolicy(memory_bytes=settings.sql.memory_mib * MEBIBYTE, user=settings.sql.user)
     try:
         with SandboxPool(settings.sql.processes, policy) as sandbox:
             databases = RegisteredDatabases(deployment.databases)

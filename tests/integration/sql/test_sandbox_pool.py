@@ -21,7 +21,7 @@ from hexgen_celery.sql.execution import (
     ExecuteResult,
     StatementLimits,
 )
-from workers import sandbox_pool
+from workers import sandbox_program
 from workers.sandbox_pool import SandboxClosed, SandboxPolicy, SandboxPool
 
 pytestmark = pytest.mark.integration
@@ -206,7 +206,7 @@ def test_a_program_that_cannot_start_is_an_error(
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
         assert "cannot start" in pool.execute(request_for(database, "SELECT 1")).error
         monkeypatch.undo()
-        monkeypatch.setattr(sandbox_pool, "PROGRAM", "workers.absent_program")
+        monkeypatch.setattr(sandbox_program, "PROGRAM", "workers.absent_program")
         assert pool.execute(request_for(database, "SELECT 1")).status == "error"
         monkeypatch.undo()
         assert pool.execute(request_for(database, "SELECT 1")).ok
