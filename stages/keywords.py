@@ -35,7 +35,7 @@ def rule_keywords(*texts: str) -> tuple[str, ...]:
     cut = [text[:MAX_CHARACTERS] for text in texts]
     runs = [run for text in cut for run in _runs(text)]
     kinds: tuple[Iterable[str], ...] = (
-        (quoted for text in cut for quoted in _quoted(text)),
+        (quoted for text in cut for quoted in _quoted(text) if quoted),
         (name for run in runs for name in _names(run)),
         (pair for run in runs for pair in _pairs(run)),
         (word for run in runs for word in run if _tells(word)),

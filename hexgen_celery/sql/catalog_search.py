@@ -16,6 +16,7 @@ from hexgen_celery.sql.catalog import Catalog, Column
 
 _BORDERS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 _STEM_CHARS = 4
+_SILENT = frozenset({"a", "an", "and", "by", "for", "in", "is", "of", "on", "or", "the", "to"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,10 @@ def search_columns(
 
 
 def stems(text: str) -> set[str]:
-    """The words of a text or name, small, without the endings of plurals and participles."""
-    return {_stem(word.lower()) for word in _BORDERS.split(text) if word}
+    """The words of a text or name, small, without the endings of plurals and participles, and
+    without articles, conjunctions and the like."""
+    words = (word.lower() for word in _BORDERS.split(text) if word)
+    return {_stem(word) for word in words if word not in _SILENT}
 
 
 def _stem(word: str) -> str:

@@ -16,6 +16,7 @@ from hexgen_celery.sql.catalog import Catalog, Column, ForeignKey, SampleValue, 
 from hexgen_celery.sql.identifiers import quote
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
+MAX_NAME_CHARS = 200
 EVIDENCE_LABEL = re.compile(r"^\s*commonsense (?:evidence|reasoning)\s*:?\s*", re.IGNORECASE)
 
 
@@ -56,11 +57,11 @@ def _table_text(table: Table, style: SchemaPromptStyle) -> str:
     kind = "VIEW" if table.view else "TABLE"
     size = "" if table.rows is None else f" -- {table.rows} rows"
     likely = [f"-- probably: {_foreign_key(key)}" for key in table.inferred_keys]
-    return "\n".join([f"CREATE {kind} {quote(table.name)} (", *body, f");{size}", *likely])
+    return "\n".join([f"CREATE {kind} {_name(table.name)} (", *body, f");{size}", *likely])
 
 
 def _column_line(column: Column, composite: bool, style: SchemaPromptStyle) -> tuple[str, str]:
-    parts = [quote(column.name)]
+    parts = [_name(column.name)]
     if column.type:
         parts.append(_one_line(column.type, style.description_chars))
     if column.primary_key and not composite:
@@ -128,11 +129,17 @@ def _literal(value: SampleValue, limit: int) -> str:
 
 def _foreign_key(key: ForeignKey) -> str:
     target = f" ({_names(key.references)})" if key.references else ""
-    return f"FOREIGN KEY ({_names(key.columns)}) REFERENCES {quote(key.table)}{target}"
+    return f"FOREIGN KEY ({_names(key.columns)}) REFERENCES {_name(key.table)}{target}"
+
+
+def _name(name: str) -> str:
+    """The name on one line. A statement that spells a name with line breaks this way is repaired
+    by rules; a name that was too long to show cannot be used."""
+    return quote(_one_line(name, MAX_NAME_CHARS))
 
 
 def _names(names: Collection[str]) -> str:
-    return ", ".join(map(quote, names))
+    return ", ".join(map(_name, names))
 
 
 def _same_words(title: str, name: str) -> bool:

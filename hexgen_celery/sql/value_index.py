@@ -35,7 +35,7 @@ CREATE VIRTUAL TABLE piece USING fts5 (folded, content='', columnsize=0, tokeniz
 """
 PROGRESS_STEPS = 10_000
 PIECE_CHARS = 3
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(r"[\s\x00-\x1f\ud800-\udfff]+")
 
 BuildProgress = Callable[[str, int, int], None]
 """Called with a column's name, how many columns are done and how many there are."""
@@ -69,7 +69,7 @@ class SearchRules:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: small letters, single spaces."""
+    """The text as it is compared: small letters, single spaces for all that does not show."""
     return _SPACE.sub(" ", text).strip().casefold()
 
 
