@@ -36,7 +36,7 @@ def figure(values: Sequence[float | None]) -> Figure:
 class Row:
     """One variant in one scenario. Latencies in seconds, the rest shares or per second.
 
-    `stable` only if the backlog was bounded with every seed.
+    `stable_runs` of `runs` kept their backlog bounded.
     """
 
     scenario: Scenario
@@ -51,11 +51,17 @@ class Row:
     relaxed: Figure
     throughput: Figure
     cache_hits: Figure
-    stable: bool
+    stable_runs: int
+    runs: int
     utilisation: dict[str, float]
     bound_p95: float
     bound_throughput: float
     attainment_at: tuple[tuple[float, float], ...]
+
+    @property
+    def stable(self) -> bool:
+        """Whether most runs kept their backlog bounded, so that the latencies mean something."""
+        return 2 * self.stable_runs > self.runs
 
 
 def cells(campaign: Campaign, section: Section, length: Length) -> list[Cell]:
@@ -101,7 +107,8 @@ def row(scenario: Scenario, label: str, records: Sequence[Record]) -> Row:
         relaxed=over(lambda s: s["attainment_by_class"].get("relaxed", math.nan)),
         throughput=over(lambda s: s["throughput"]),
         cache_hits=over(lambda s: s["cache_hits"]),
-        stable=all(summary["stable"] for summary in summaries),
+        stable_runs=sum(summary["stable"] for summary in summaries),
+        runs=len(summaries),
         utilisation={pool: median(s["utilisation"][pool] for s in summaries) for pool in pools},
         bound_p95=median(summary["bound_p95"] for summary in summaries),
         bound_throughput=median(summary["bound_throughput"] for summary in summaries),
@@ -109,18 +116,21 @@ def row(scenario: Scenario, label: str, records: Sequence[Record]) -> Row:
     )
 
 
-def paired_ratio(campaign: Campaign, slower: Sequence[Cell], faster: Sequence[Cell]) -> Figure:
-    """P95 of the one over P95 of the other, seed by seed (common random numbers)."""
-    return figure(
-        [
-            _ratio(campaign.record(one)["summary"]["p95"], campaign.record(other)["summary"]["p95"])
-            for one, other in zip(slower, faster, strict=True)
-        ]
-    )
+def paired_ratios(
+    campaign: Campaign, slower: Sequence[Cell], faster: Sequence[Cell]
+) -> list[float]:
+    """P95 of the one over P95 of the other, seed by seed (common random numbers).
 
-
-def _ratio(above: float | None, below: float | None) -> float | None:
-    return None if above is None or below is None else above / below
+    Only pairs of which both kept their backlog bounded; none if they are not the majority.
+    """
+    pairs = [
+        (campaign.record(one)["summary"], campaign.record(other)["summary"])
+        for one, other in zip(slower, faster, strict=True)
+    ]
+    ratios = [
+        one["p95"] / other["p95"] for one, other in pairs if one["stable"] and other["stable"]
+    ]
+    return ratios if 2 * len(ratios) > len(pairs) else []
 
 
 def _curve(records: Sequence[Record]) -> tuple[tuple[float, float], ...]:

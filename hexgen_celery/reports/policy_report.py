@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hexgen_celery.reports import plots
 from hexgen_celery.reports.campaign import Campaign, Progress
-from hexgen_celery.reports.figures import Figure, Row, cells, paired_ratio, rows
+from hexgen_celery.reports.figures import Figure, Row, cells, figure, paired_ratios, rows
 from hexgen_celery.reports.scenarios import (
     DEFAULT,
     LEAST_OUTSTANDING,
@@ -142,7 +142,7 @@ def _row_texts(row: Row, default: Row | None) -> tuple[str, ...]:
         percent(row.interactive.middle),
         percent(row.relaxed.middle),
         percent(row.cache_hits.middle),
-        "yes" if row.stable else "no",
+        f"{row.stable_runs} of {row.runs}",
         "—" if math.isnan(ratio) else f"{ratio:.2f}",
         ", ".join(f"{pool} {share:.0%}" for pool, share in row.utilisation.items()),
     )
@@ -270,9 +270,8 @@ def _p95_ratio(campaign: Campaign, matrix: Matrix, scenario: Scenario, label: st
     every = [cell for cell in cells(campaign, section, matrix.length) if cell.scenario == scenario]
     rival = [cell for cell in every if cell.variant.label == label]
     ours = [cell for cell in every if cell.variant.label == DEFAULT.label]
-    if not all(campaign.record(cell)["summary"]["stable"] for cell in (*rival, *ours)):
-        return "backlog grows without bound"
-    return _with_range(paired_ratio(campaign, rival, ours))
+    ratios = paired_ratios(campaign, rival, ours)
+    return _with_range(figure(ratios)) if ratios else "backlog grows without bound"
 
 
 def _rate_ratio(found: Sequence[Sustained], scenario: Scenario, label: str) -> str:

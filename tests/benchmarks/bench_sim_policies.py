@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from hexgen_celery.parallel import usable_processes
 from hexgen_celery.reports.campaign import Campaign, Cell
-from hexgen_celery.reports.figures import cells
+from hexgen_celery.reports.figures import cells, paired_ratios
 from hexgen_celery.reports.scenarios import (
     DEFAULT,
     LEAST_OUTSTANDING,
@@ -56,12 +57,11 @@ def _latency_rows(campaign: Campaign, main: Section, scenario: Scenario) -> list
         cell for cell in cells(campaign, main, full_matrix().length) if cell.scenario == scenario
     ]
     ours = _of(every, DEFAULT)
-    ratios = {
-        rival.label: _ratios(campaign, _of(every, rival), ours)
-        for rival in RIVALS
-        if _stable(campaign, _of(every, rival))
+    every_ratio = {
+        rival.label: paired_ratios(campaign, _of(every, rival), ours) for rival in RIVALS
     }
-    best = min(ratios, key=lambda label: sum(ratios[label]))
+    ratios = {label: values for label, values in every_ratio.items() if values}
+    best = min(ratios, key=lambda label: median(ratios[label]))
     fleet = scenario.fleet
     unstable = [rival.label for rival in RIVALS if rival.label not in ratios]
     return [
@@ -111,16 +111,5 @@ def _of(every: Sequence[Cell], variant: Variant) -> list[Cell]:
     return [cell for cell in every if cell.variant.label == variant.label]
 
 
-def _stable(campaign: Campaign, some: Sequence[Cell]) -> bool:
-    return all(campaign.record(cell)["summary"]["stable"] for cell in some)
-
-
 def _p95(campaign: Campaign, cell: Cell) -> float:
     return float(campaign.record(cell)["summary"]["p95"])
-
-
-def _ratios(campaign: Campaign, rival: Sequence[Cell], ours: Sequence[Cell]) -> list[float]:
-    return [
-        _p95(campaign, theirs) / _p95(campaign, own)
-        for theirs, own in zip(rival, ours, strict=True)
-    ]

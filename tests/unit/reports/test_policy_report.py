@@ -13,7 +13,7 @@ import pytest
 from hexgen_celery.errors import InvalidWorkload
 from hexgen_celery.reports import campaign as campaign_module
 from hexgen_celery.reports.campaign import Campaign, Cell
-from hexgen_celery.reports.figures import Figure, cells, figure, paired_ratio, row, rows
+from hexgen_celery.reports.figures import Figure, cells, figure, paired_ratios, row, rows
 from hexgen_celery.reports.pages import write_pages
 from hexgen_celery.reports.policy_report import build_report, number, percent, run_matrix
 from hexgen_celery.reports.scenarios import (
@@ -125,9 +125,19 @@ def test_rows_sum_up_the_seeds(shared: Campaign) -> None:
 def test_ratios_are_taken_seed_by_seed(shared: Campaign) -> None:
     every = cells(shared, section(), LENGTH)
     shared.run(every)
-    same = paired_ratio(shared, every[:2], every[:2])
-    assert same == Figure(1.0, 1.0, 1.0)
-    assert paired_ratio(shared, every[2:], every[:2]).middle > 0
+    assert paired_ratios(shared, every[:2], every[:2]) == [1.0, 1.0]
+    assert all(ratio > 0 for ratio in paired_ratios(shared, every[2:], every[:2]))
+
+
+def test_runs_with_a_growing_backlog_take_no_part_in_ratios(
+    shared: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = cells(shared, section(), LENGTH)
+    shared.run(every)
+    record = shared.record(every[0])
+    record["summary"]["stable"] = False
+    monkeypatch.setattr(shared, "record", lambda _cell: record)
+    assert paired_ratios(shared, every[:2], every[2:]) == []
 
 
 def test_figures_of_runs_that_never_end() -> None:
