@@ -92,8 +92,10 @@ class LlmSettings(Section):
 class PipelineSettings(Section):
     """The text-to-sql workflow; each can be overridden per submission by the same name.
 
-    `linking`: who finds a question's keywords, a `model` or `rules`; `auto` means rules for questions
-    with less than `linking_slo_seconds`. A schema of more than `schema_tokens` is not sent whole.
+    `linking`: who finds a question's keywords, a `model` or `rules`; `auto` means rules where there
+    are less than `linking_slo_seconds`. A schema of more than `schema_tokens` is not sent whole.
+    `agreement`: how many equal results decide early, 0 for none; `auto` is what was learnt of the
+    model. `degrade`: leave optional work out when the deadline comes near.
     """
 
     candidates: Annotated[int, Field(ge=1, le=16)] = 3
@@ -105,16 +107,22 @@ class PipelineSettings(Section):
     linking: Literal["auto", "model", "rules"] = "auto"
     linking_slo_seconds: Annotated[float, Field(ge=0)] = 5.0
     schema_tokens: PositiveInt = 24_000
+    agreement: Literal["auto"] | Annotated[int, Field(ge=0, le=16)] = "auto"
+    degrade: bool = True
 
 
 class SqlSettings(Section):
-    """Limits on the execution of a model's SQL. Seconds, rows, MiB."""
+    """Limits on the execution of a model's SQL. Seconds, rows, MiB.
+
+    `user`: whom the sandboxes of an sql worker that runs as root run as.
+    """
 
     time_limit_seconds: Positive = 30.0
     max_rows: PositiveInt = 1000
     max_result_bytes: PositiveInt = 4_000_000
     memory_mib: PositiveInt = 512
     processes: PositiveInt = 2
+    user: str | None = None
     home: Path = Path(".hexgen/databases")
 
 

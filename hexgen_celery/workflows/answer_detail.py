@@ -9,7 +9,9 @@ from hexgen_celery.errors import StatementRejected
 from hexgen_celery.sql.guard import check_statement
 from hexgen_celery.workflows.candidate_branches import Branch
 from hexgen_celery.workflows.definition import Json
+from hexgen_celery.workflows.degradation import TESTS_KIND
 from hexgen_celery.workflows.join_check import unconnected_tables
+from hexgen_celery.workflows.progress import UNIT_TESTS, Progress
 from hexgen_celery.workflows.result_clusters import Cluster
 from hexgen_celery.workflows.stage_contract import Attempt, LinkedSchema
 
@@ -36,9 +38,23 @@ def _candidate_json(branch: Branch, cluster: Cluster | None) -> Json:
         "rounds": branch.rounds,
         "healed": branch.healed,
         "repairs": list(shown.repairs) if shown else [],
+        "fits": list(shown.fits) if shown else [],
+        "first": _first_json(branch),
         "cluster": cluster.number if cluster else None,
         "votes": cluster.votes if cluster else 0,
     }
+
+
+def _first_json(branch: Branch) -> Json:
+    """What the candidate was before any correction."""
+    first = branch.attempts[0] if branch.attempts else None
+    return {"sql": first.sql, "status": first.status} if first else {}
+
+
+def left_out(progress: Progress) -> list[str]:
+    """The optional work that was left out because time was short."""
+    done = {TESTS_KIND} if UNIT_TESTS in progress.nodes else set[str]()
+    return [text for text in progress.economies.told() if text not in done]
 
 
 def clusters_json(clusters: Iterable[Cluster]) -> list[Json]:

@@ -85,11 +85,18 @@ def is_final(node: NodeState) -> bool:
     return node.status in FINAL
 
 
-def read_branch(number: int, nodes: Nodes, rounds: int, read_sql: ReadSql) -> Branch:
-    """Candidate `number` as the nodes show it; at most `rounds` corrections are made."""
+def read_branch(
+    number: int, nodes: Nodes, rounds: int, read_sql: ReadSql, *, allowed: int | None = None
+) -> Branch:
+    """Candidate `number` as the nodes show it; at most `rounds` corrections are made.
+
+    `allowed`: corrections that may still be begun, where time became too short for all `rounds`.
+    """
     attempts: tuple[Attempt, ...] = ()
     for round_ in range(rounds + 1):
         request = nodes.get(request_id(number, round_))
+        if request is None and allowed is not None and round_ > allowed:
+            break
         if request is None:
             return Branch(number, attempts, Phase.ASK, round_, requests=round_)
         step = _read_round(number, round_, request, nodes, attempts, read_sql)
@@ -153,6 +160,9 @@ def _attempt_of(request: NodeState, round_: int, execution: NodeState) -> Attemp
         preview=tuple(tuple(row) for row in result.get("preview") or ()),
         repairs=tuple(str(rule) for rule in result.get("repairs") or ()),
         written=sql,
+        fits=tuple(str(rule) for rule in result.get("fits") or ()),
+        distinct_digest=str(result.get("distinct_digest") or ""),
+        ordered_digest=str(result.get("ordered_digest") or ""),
     )
 
 

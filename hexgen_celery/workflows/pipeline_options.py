@@ -13,6 +13,7 @@ from hexgen_celery.settings import PipelineSettings
 from hexgen_celery.workflows.definition import Json
 
 QUESTION_KEY = "question_key"
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class PipelineOptions:
     linking: str = "auto"
     linking_slo_seconds: float = 0.0
     schema_tokens: int = 24_000
+    agreement: int = 0
+    degrade: bool = True
     question_key: str = ""
 
     @property
@@ -44,8 +47,12 @@ class PipelineOptions:
         return asdict(self)
 
 
-def resolve_options(options: Mapping[str, Any], defaults: PipelineSettings) -> PipelineOptions:
+def resolve_options(
+    options: Mapping[str, Any], defaults: PipelineSettings, learnt_agreement: int = 0
+) -> PipelineOptions:
     """The submission's `options` over the deployment's `defaults`.
+
+    `learnt_agreement` is what `agreement = "auto"` means.
 
     Raises:
         InvalidSubmission: an option is unknown or impossible; the error names it.
@@ -55,10 +62,12 @@ def resolve_options(options: Mapping[str, Any], defaults: PipelineSettings) -> P
         settings = PipelineSettings.model_validate({**defaults.model_dump(), **own})
     except ValidationError as error:
         raise _rejection(error) from error
-    return PipelineOptions(
-        **settings.model_dump(include=set(PipelineSettings.model_fields)),
-        question_key=str(options.get(QUESTION_KEY, "")),
-    )
+    values = settings.model_dump(include=set(PipelineSettings.model_fields))
+    if values["agreement"] == AUTO:
+        values["agreement"] = learnt_agreement
+    # No more than all candidates can agree.
+    values["agreement"] = min(values["agreement"], values["candidates"])
+    return PipelineOptions(**values, question_key=str(options.get(QUESTION_KEY, "")))
 
 
 def _rejection(error: ValidationError) -> InvalidSubmission:

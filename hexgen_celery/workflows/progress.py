@@ -12,6 +12,7 @@ from hexgen_celery.workflows.candidate_branches import (
     Phase,
     is_final,
     read_branch,
+    request_id,
 )
 from hexgen_celery.workflows.definition import (
     Json,
@@ -20,9 +21,11 @@ from hexgen_celery.workflows.definition import (
     Submission,
     WorkflowView,
 )
+from hexgen_celery.workflows.degradation import Economies
 from hexgen_celery.workflows.linking import LinkingPlan, read_linked
 from hexgen_celery.workflows.pipeline_options import PipelineOptions
-from hexgen_celery.workflows.result_clusters import Cluster, clusters_of
+from hexgen_celery.workflows.question_order import asks_for_order
+from hexgen_celery.workflows.result_clusters import Cluster, agreed, clusters_of
 from hexgen_celery.workflows.stage_contract import LinkedSchema, Question, Stages
 
 UNIT_TESTS = "unit_tests"
@@ -30,6 +33,7 @@ CHOOSE = "choose"
 
 OPTIONS_MEMORY = "options"
 SCHEMA_MEMORY = "schema"
+ECONOMIES_MEMORY = "economies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Progress:
     schema: PartRef
     nodes: Nodes
     plan: LinkingPlan
+    economies: Economies
     linked: LinkedSchema | None = None
     branches: tuple[Branch, ...] = ()
 
@@ -52,7 +57,12 @@ class Progress:
     @property
     def clusters(self) -> tuple[Cluster, ...]:
         """The candidates that ran so far, grouped by result."""
-        return clusters_of(self.branches)
+        return clusters_of(self.branches, ordered=asks_for_order(self.submission.question))
+
+    @property
+    def agreed(self) -> Cluster | None:
+        """The result that enough candidates returned to need no others, if there is one."""
+        return agreed(self.clusters, self.options.agreement)
 
     @property
     def branches_begun(self) -> bool:
@@ -90,6 +100,11 @@ def schema_memory(schema: PartRef) -> Json:
     return {SCHEMA_MEMORY: {"hash": schema.hash, "tokens": schema.tokens, "role": schema.role}}
 
 
+def economies_memory(economies: Economies) -> Json:
+    """How much optional work is left out from now on."""
+    return {ECONOMIES_MEMORY: economies.level}
+
+
 def initial_memory(options: PipelineOptions, schema: PartRef, plan: LinkingPlan) -> Json:
     """What `read_progress` needs beside the nodes, noted when the question begins.
 
@@ -99,24 +114,31 @@ def initial_memory(options: PipelineOptions, schema: PartRef, plan: LinkingPlan)
     return {OPTIONS_MEMORY: options.to_json(), **schema_memory(schema), **plan.to_memory()}
 
 
-def read_progress(view: WorkflowView, stages: Stages) -> Progress:
-    """The question's progress, as its nodes show it."""
+def read_progress(
+    view: WorkflowView, stages: Stages, economies: Economies | None = None
+) -> Progress:
+    """The question's progress, as its nodes show it, with the `economies` it noted or these."""
     nodes = view.nodes
     options = PipelineOptions(**_noted(view.memory, OPTIONS_MEMORY))
+    economies = economies or Economies(options, int(view.memory.get(ECONOMIES_MEMORY, 0)))
     plan = LinkingPlan.from_memory(view.memory)
     question = Question(view.submission.question, view.submission.evidence)
     linked = read_linked(plan, question, nodes, stages.schema_linking)
-    rounds = options.correction_rounds
+    rounds, allowed = options.correction_rounds, economies.rounds
     read_sql = stages.candidate_generation.read
     numbers = range(1, options.candidates + 1) if linked is not None else ()
+    wanted = [n for n in numbers if n <= economies.candidates or request_id(n, 0) in nodes]
     return Progress(
         submission=view.submission,
         options=options,
         schema=PartRef(**_noted(view.memory, SCHEMA_MEMORY)),
         nodes=nodes,
         plan=plan,
+        economies=economies,
         linked=linked,
-        branches=tuple(read_branch(number, nodes, rounds, read_sql) for number in numbers),
+        branches=tuple(
+            read_branch(number, nodes, rounds, read_sql, allowed=allowed) for number in wanted
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.agreement import learnt_agreement
 from hexgen_celery.workflows.chat import Chat
 from hexgen_celery.workflows.definition import Definition
 from hexgen_celery.workflows.output_lengths import OutputLengths, TabledLengths
@@ -80,8 +81,9 @@ def load_stages(module_name: str) -> Stages:
 def _shipped(tools: Tools) -> Iterable[Definition]:
     stages = load_stages(tools.settings.stages_module)
     pipeline = tools.settings.pipeline
+    agreement = learnt_agreement().of_all(pool.model for pool in tools.settings.pools)
     return (
-        TextToSql(stages, tools.schemas, pipeline, tools.writer),
+        TextToSql(stages, tools.schemas, pipeline, tools.writer, agreement),
         Trace(tools.lengths),
         Chat(tools.writer, pipeline),
     )

@@ -102,8 +102,11 @@ class RequestWriter:
 
     def expected(self, submission: Submission, place: Place, limit: int) -> float:
         """Tokens the answer is expected to have, which is at most `limit`."""
-        expected = self._lengths.expected(place.stage, place.step, submission.database)
-        return min(expected, float(limit))
+        return min(self.expected_step(place.step, submission.database, place.stage), float(limit))
+
+    def expected_step(self, step: str, database: str, stage: str = "") -> float:
+        """Tokens the answer to such a step is expected to have."""
+        return self._lengths.expected(stage, step, database)
 
 
 def request_metadata(

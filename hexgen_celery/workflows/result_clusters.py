@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hexgen_celery.workflows.candidate_branches import Branch
+from hexgen_celery.workflows.pipeline_options import PipelineOptions
 from hexgen_celery.workflows.stage_contract import Attempt, Contender
+
+MAX_JUDGED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Candidates with equal results (whatever the order of their rows), by number from 1."""
+    """Candidates with equal results, by number from 1.
+
+    Results are equal when their different rows are, in any order unless the question asks for one.
+    """
 
     number: int
     members: tuple[Member, ...]
@@ -31,8 +38,15 @@ class Cluster:
 
     @property
     def first(self) -> Attempt:
-        """The attempt that stands for all: the lowest-numbered candidate's."""
-        return self.members[0].attempt
+        """The attempt that stands for all: the first of those that agree in every row, repeated
+        rows too, with the most others."""
+        return self.representative.attempt
+
+    @property
+    def representative(self) -> Member:
+        """The candidate of `first`."""
+        exact = Counter(member.attempt.digest for member in self.members)
+        return max(self.members, key=lambda member: exact[member.attempt.digest])
 
     @property
     def empty(self) -> bool:
@@ -45,23 +59,35 @@ class Cluster:
         return Contender(self.first, self.votes)
 
 
-def clusters_of(branches: Iterable[Branch]) -> tuple[Cluster, ...]:
+def clusters_of(branches: Iterable[Branch], *, ordered: bool = False) -> tuple[Cluster, ...]:
     """The executed candidates by result: results with rows first, then the largest, then the
-    one with the lowest-numbered candidate."""
+    one with the lowest-numbered candidate. `ordered`: the order of rows tells results apart."""
     groups: dict[tuple[bool, str], list[Member]] = {}
     for branch in sorted(branches, key=lambda branch: branch.number):
         attempt = branch.executed
         if attempt is not None:
-            key = (attempt.empty, attempt.digest)
+            key = (attempt.empty, _result_key(attempt, ordered))
             groups.setdefault(key, []).append(Member(branch.number, attempt))
     ranked = sorted(groups.values(), key=_rank)
     return tuple(Cluster(number, tuple(group)) for number, group in enumerate(ranked, start=1))
+
+
+def agreed(clusters: tuple[Cluster, ...], needed: int) -> Cluster | None:
+    """The result with rows that at least `needed` candidates returned; 0 means never."""
+    best = clusters[0] if clusters and not clusters[0].empty else None
+    return best if best is not None and 0 < needed <= best.votes else None
 
 
 def contending(clusters: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
     """The clusters a choice is about: those with rows. An empty result is the answer only when
     there is no other, and then the largest such cluster is."""
     return tuple(cluster for cluster in clusters if not cluster.empty) or clusters[:1]
+
+
+def judged(clusters: tuple[Cluster, ...], options: PipelineOptions) -> tuple[Cluster, ...]:
+    """The contending clusters that a model judges: the largest few against tests, else the two
+    largest against each other."""
+    return clusters[: MAX_JUDGED if options.unit_tests else 2]
 
 
 def agreement(clusters: tuple[Cluster, ...], candidates: int) -> str:
@@ -76,6 +102,12 @@ def agreement(clusters: tuple[Cluster, ...], candidates: int) -> str:
     if votes == 1:
         return f"the only one of {candidates} candidates that returned rows"
     return f"{votes} of {candidates} candidates returned the same result, the others none"
+
+
+def _result_key(attempt: Attempt, ordered: bool) -> str:
+    if ordered and attempt.ordered_digest:
+        return attempt.ordered_digest
+    return attempt.distinct_digest or attempt.digest
 
 
 def _rank(group: list[Member]) -> tuple[bool, int, int]:

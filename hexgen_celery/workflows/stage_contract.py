@@ -84,7 +84,8 @@ class Attempt:
     before). `status` is an execution status (`ok`, `error`, `rejected`, `timeout`, `too_large`,
     `cancelled`), or `failed` when no worker could run it. `preview` are the first rows, if known.
     `sql` is what ran; where that was repaired by rules, `repairs` names them and `written` is the
-    model's own text.
+    model's own text. `fits` names what fitted it to the question. `digest` stands for the rows as
+    they are, `distinct_digest` for the different ones, `ordered_digest` for their order too.
     """
 
     request: str
@@ -101,6 +102,9 @@ class Attempt:
     preview: tuple[tuple[Any, ...], ...] = ()
     repairs: tuple[str, ...] = ()
     written: str = ""
+    fits: tuple[str, ...] = ()
+    distinct_digest: str = ""
+    ordered_digest: str = ""
 
     @property
     def ran(self) -> bool:

@@ -6,9 +6,11 @@
 
 Module `linking` tells when the first two nodes come otherwise. Branches go on independently of each
 other. Corrections are made on an error or an empty result, at most R per branch, and end when the
-model repeats itself. The last two requests are made only when the candidates' results differ. Every
-step follows from the nodes alone, so that a step computed twice, late, or by another process is the
-same step. A question has at most 2 + N·2·(1 + R) + 2 nodes.
+model repeats itself. As soon as enough candidates agree, that is the answer and the rest is
+cancelled. The last two requests are made only when the candidates' results differ, and module
+`degradation` tells what is left out when time is short. Every step follows from the nodes and what
+was left out, so that a step computed twice, late, or by another process is the same step. A
+question has at most 2 + N·2·(1 + R) + 2 nodes.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hexgen_celery.settings import PipelineSettings
+from hexgen_celery.workflows.agreement import learnt_agreement
 from hexgen_celery.workflows.candidate_branches import Branch, Phase, execution_id, request_id
 from hexgen_celery.workflows.definition import (
     Answer,
@@ -29,6 +32,7 @@ from hexgen_celery.workflows.definition import (
     Submission,
     WorkflowView,
 )
+from hexgen_celery.workflows.degradation import Economies, Situation, tighten
 from hexgen_celery.workflows.linking import (
     LINK,
     RETRIEVE,
@@ -43,6 +47,7 @@ from hexgen_celery.workflows.progress import (
     CHOOSE,
     UNIT_TESTS,
     Progress,
+    economies_memory,
     initial_memory,
     read_progress,
     schema_memory,
@@ -54,7 +59,8 @@ from hexgen_celery.workflows.request_writer import (
     Sampling,
     expansion_of,
 )
-from hexgen_celery.workflows.result_clusters import contending
+from hexgen_celery.workflows.result_clusters import contending, judged
+from hexgen_celery.workflows.savings import saved_by_dropping, unfinished
 from hexgen_celery.workflows.schema_text import SchemaSource, SchemaText
 from hexgen_celery.workflows.stage_contract import (
     Contender,
@@ -66,13 +72,17 @@ from hexgen_celery.workflows.stage_contract import (
 from hexgen_celery.workflows.verdict import (
     answer_by_agreement,
     answer_by_choice,
+    answer_by_vote,
     best_effort_answer,
     failure,
 )
 
 
 class TextToSql:
-    """The definition over four `stages`; `pipeline` holds the defaults of a question's options."""
+    """The definition over four `stages`; `pipeline` holds the defaults of a question's options.
+
+    `agreement`: equal results that decide early, as learnt of the models that are served.
+    """
 
     name = "text_to_sql"
 
@@ -82,11 +92,13 @@ class TextToSql:
         schemas: SchemaSource,
         pipeline: PipelineSettings,
         writer: RequestWriter,
+        agreement: int = 0,
     ) -> None:
         self._stages = stages
         self._schemas = schemas
         self._pipeline = pipeline
         self._writer = writer
+        self._agreement = agreement or learnt_agreement().otherwise
 
     def begin(self, submission: Submission) -> Expansion:
         """Ask a model for the linked schema, or look up what rules find in the question.
@@ -95,10 +107,10 @@ class TextToSql:
             InvalidSubmission: an option is unknown or impossible.
             UnknownDatabase: the database is not registered.
         """
-        options = resolve_options(submission.options, self._pipeline)
+        options = resolve_options(submission.options, self._pipeline, self._agreement)
         text = self._schemas.schema(submission.database)
         plan = LinkingPlan.of(options, submission.slo_seconds, text.tokens)
-        progress = Progress(submission, options, _part(text), nodes={}, plan=plan)
+        progress = Progress(submission, options, _part(text), {}, plan, Economies(options))
         memory = initial_memory(options, progress.schema, plan)
         if plan.schema_comes_late:
             return expansion_of(self._linking(progress), memory)
@@ -109,13 +121,39 @@ class TextToSql:
         progress = read_progress(view, self._stages)
         if progress.linked is None:
             return self._link_on(progress)
+        if progress.agreed is not None:
+            return self._decide_early(progress)
+        economies = self._economies(progress, view.now)
+        if economies == progress.economies:
+            return self._go_on(progress, progress.linked)
+        tightened = read_progress(view, self._stages, economies)
+        expansion = self._go_on(tightened, progress.linked)
+        return replace(expansion, memory={**expansion.memory, **economies_memory(economies)})
+
+    def _go_on(self, progress: Progress, linked: LinkedSchema) -> Expansion:
         if progress.plan.schema_comes_late and not progress.branches_begun:
-            return self._begin_branches(progress, progress.linked)
-        steps = [self._step(progress, progress.linked, branch) for branch in progress.branches]
+            return self._begin_branches(progress, linked)
+        steps = [self._step(progress, linked, branch) for branch in progress.branches]
         planned = [step for step in steps if step is not None]
         if planned or not progress.settled:
             return expansion_of(planned)
         return self._evaluate(progress)
+
+    def _decide_early(self, progress: Progress) -> Expansion:
+        needless = unfinished(progress.nodes)
+        saved = saved_by_dropping(progress.nodes, needless)
+        return Expansion(drop=needless, outcome=answer_by_agreement(progress, saved))
+
+    def _economies(self, progress: Progress, now: float) -> Economies:
+        if CHOOSE in progress.nodes:
+            return progress.economies
+        submission = progress.submission
+        situation = Situation(submission, progress.nodes, progress.branches, now)
+
+        def tokens(step: str) -> float:
+            return self._writer.expected_step(step, submission.database)
+
+        return tighten(progress.economies, situation, tokens)
 
     def best_effort(self, view: WorkflowView) -> Answer | None:
         """The largest group of equal results so far, those with rows first."""
@@ -194,7 +232,8 @@ class TextToSql:
         return self._request(progress, place, prompt)
 
     def _execution(self, progress: Progress, branch: Branch) -> Planned:
-        call = SqlCall(progress.submission.database, branch.pending_sql)
+        arguments = {"hint": progress.submission.evidence}
+        call = SqlCall(progress.submission.database, branch.pending_sql, arguments=arguments)
         spec = NodeSpec(
             execution_id(branch.number, branch.round),
             NodeKind.SQL,
@@ -212,16 +251,16 @@ class TextToSql:
             return Expansion(outcome=failure(progress))
         if len(clusters) == 1:
             return Expansion(outcome=answer_by_agreement(progress))
-        contenders = [cluster.contender for cluster in clusters]
-        if progress.options.unit_tests and UNIT_TESTS not in progress.nodes:
+        if progress.pending(UNIT_TESTS) or progress.pending(CHOOSE):
+            return Expansion()
+        if CHOOSE in progress.nodes:
+            return Expansion(outcome=answer_by_choice(progress, self._stages.evaluation))
+        if not progress.economies.choice:
+            return Expansion(outcome=answer_by_vote(progress))
+        contenders = [cluster.contender for cluster in judged(clusters, progress.options)]
+        if progress.economies.unit_tests and UNIT_TESTS not in progress.nodes:
             return expansion_of([self._unit_tests(progress, contenders)])
-        if progress.pending(UNIT_TESTS):
-            return Expansion()
-        if CHOOSE not in progress.nodes:
-            return expansion_of([self._choice(progress, contenders)])
-        if progress.pending(CHOOSE):
-            return Expansion()
-        return Expansion(outcome=answer_by_choice(progress, self._stages.evaluation))
+        return expansion_of([self._choice(progress, contenders)])
 
     def _unit_tests(self, progress: Progress, contenders: list[Contender]) -> Planned:
         prompt = self._stages.evaluation.unit_tests_prompt(progress.question, contenders)
