@@ -17,6 +17,7 @@ from hexgen_celery.errors import HexgenError
 from hexgen_celery.events import event_pipe
 from hexgen_celery.logs import configure_logs
 from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.transport import process
 from hexgen_celery.transport.thread_pool import ThreadPool
 from workers.cancellation import SHUTDOWN, InFlight
 
@@ -64,6 +65,7 @@ def run_worker(
 ) -> int:
     """Consume `queues` with `concurrency` threads until a signal says stop; returns the status."""
     _leave_logging_alone()
+    process.acknowledge_in_background()
     worker = app.Worker(
         hostname=node_name(name),
         pool=ThreadPool,

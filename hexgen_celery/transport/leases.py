@@ -22,6 +22,7 @@ import redis
 import structlog
 
 from hexgen_celery.fault_points import reach
+from hexgen_celery.transport.acknowledgements import AckThread
 from hexgen_celery.transport.messages import Claimed, Urgency
 from hexgen_celery.transport.scripts import QueueScripts, SweepRules
 
@@ -92,6 +93,13 @@ class LeaseKeeper:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="queue-leases", daemon=True)
         self._started = False
+        self._acks: AckThread | None = None
+
+    def acknowledge_in_background(self) -> None:
+        """From now on `ack` returns at once; a thread delivers, many at a time where many wait."""
+        with self._lock:
+            if self._acks is None:
+                self._acks = AckThread(self._deliver_waiting_acks)
 
     def start(self) -> None:
         """Begin to renew and sweep; starting again changes nothing."""
@@ -119,10 +127,13 @@ class LeaseKeeper:
         reach("before-ack")
         with self._lock:
             self._done[token] = None
-        try:
-            self._deliver_acks((token,))
-        except TROUBLE as error:
-            log.warning("acknowledgement waits for Redis", token=token, error=str(error))
+            if self._acks is not None:
+                # The engine has the room already, whenever Redis hears of it.
+                self._held.pop(token, None)
+        if self._acks is None:
+            self._deliver_waiting_acks()
+        else:
+            self._acks.wake()
 
     def requeue(self, tokens: Iterable[str], *, at_front: bool = True) -> None:
         """Hand messages back; when Redis is away their leases end by themselves."""
@@ -170,6 +181,8 @@ class LeaseKeeper:
     def stop(self) -> None:
         """Stop renewing; returns when the thread has ended, or waits for Redis too long."""
         self._stop.set()
+        if self._acks is not None:
+            self._acks.stop()
         if self._started and self._thread is not threading.current_thread():
             self._thread.join(STOP_SECONDS)
 
@@ -206,6 +219,13 @@ class LeaseKeeper:
                 buried=swept.buried,
                 extended=swept.extended,
             )
+
+    def _deliver_waiting_acks(self) -> None:
+        waiting = tuple(self._done)
+        try:
+            self._deliver_acks(waiting)
+        except TROUBLE as error:
+            log.warning("acknowledgements wait for Redis", tokens=waiting, error=str(error))
 
     def _deliver_acks(self, tokens: tuple[str, ...]) -> None:
         if not tokens:

@@ -26,6 +26,7 @@ def everything_fits(_load: HeldLoad) -> Allowance:
 _lock = threading.Lock()
 _keepers: dict[tuple[str, str], LeaseKeeper] = {}
 _admission: Admission = everything_fits
+_background_acks = False
 
 
 def keeper_of(
@@ -36,6 +37,8 @@ def keeper_of(
         keeper = _keepers.get((broker, root))
         if keeper is None:
             keeper = _keepers[broker, root] = LeaseKeeper(connect(), root, rules)
+            if _background_acks:
+                keeper.acknowledge_in_background()
         return keeper
 
 
@@ -43,6 +46,12 @@ def use_admission(admission: Admission) -> None:
     """Let `admission` say what claims of this process may still take."""
     global _admission
     _admission = admission
+
+
+def acknowledge_in_background() -> None:
+    """Let keepers made from now on deliver acknowledgements from a thread: for busy workers."""
+    global _background_acks
+    _background_acks = True
 
 
 def allowance(keeper: LeaseKeeper) -> Allowance:

@@ -10,8 +10,10 @@ import os
 import time
 from typing import Any
 
-from celery import Celery, Task
+from celery import Celery, Task, signals
 from celery.exceptions import Reject
+
+from hexgen_celery.transport import process
 
 URGENCY = "hexgen_celery.transport.transport:Transport"
 OPTIONS_VARIABLE, URL_VARIABLE, LEDGER_VARIABLE = "PROBE_CONF", "PROBE_URL", "PROBE_LEDGER"
@@ -30,6 +32,11 @@ DEFAULTS: dict[str, Any] = {
     "broker_connection_max_retries": None,
     "worker_hijack_root_logger": False,
 }
+
+
+@signals.worker_init.connect
+def _as_our_workers_do(**_signal: object) -> None:
+    process.acknowledge_in_background()
 
 
 def build_app(url: str, **changes: Any) -> Celery:
