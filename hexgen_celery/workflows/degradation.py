@@ -110,12 +110,20 @@ def tighten(
     pace = _pace(situation)
     if pace is None or not economies.options.degrade:
         return economies
-    for level in range(economies.level, len(economies.ladder) + 1):
+    last = _last_level(economies, situation.branches)
+    for level in range(economies.level, last + 1):
         tried = Economies(economies.options, level)
         rest = _rest_seconds(tried, situation, pace, tokens, rules)
         if laxity(situation.submission.deadline, rest, situation.now) >= 0:
             return tried
-    return Economies(economies.options, len(economies.ladder))
+    return Economies(economies.options, last)
+
+
+def _last_level(economies: Economies, branches: Sequence[Branch]) -> int:
+    """The whole order; candidates that are asked for already cannot be left out any more."""
+    begun = any(branch.requests for branch in branches)
+    usable = [kind for kind in economies.ladder if not begun or kind != CANDIDATE]
+    return max(economies.level, len(usable))
 
 
 def _pace(situation: Situation) -> float | None:

@@ -124,10 +124,7 @@ def read_progress(
     plan = LinkingPlan.from_memory(view.memory)
     question = Question(view.submission.question, view.submission.evidence)
     linked = read_linked(plan, question, nodes, stages.schema_linking)
-    rounds, allowed = options.correction_rounds, economies.rounds
-    read_sql = stages.candidate_generation.read
-    numbers = range(1, options.candidates + 1) if linked is not None else ()
-    wanted = [n for n in numbers if n <= economies.candidates or request_id(n, 0) in nodes]
+    branches = _branches(nodes, stages, economies) if linked is not None else ()
     return Progress(
         submission=view.submission,
         options=options,
@@ -136,10 +133,27 @@ def read_progress(
         plan=plan,
         economies=economies,
         linked=linked,
-        branches=tuple(
-            read_branch(number, nodes, rounds, read_sql, allowed=allowed) for number in wanted
-        ),
+        branches=branches,
     )
+
+
+def _branches(nodes: Nodes, stages: Stages, economies: Economies) -> tuple[Branch, ...]:
+    """The candidates. Corrections that were left out are made all the same where without them no
+    candidate has run: a late answer is worth more than none."""
+    rounds = economies.options.correction_rounds
+    read_sql = stages.candidate_generation.read
+    numbers = [
+        number
+        for number in range(1, economies.options.candidates + 1)
+        if number <= economies.candidates or request_id(number, 0) in nodes
+    ]
+
+    def read(allowed: int) -> tuple[Branch, ...]:
+        return tuple(read_branch(n, nodes, rounds, read_sql, allowed=allowed) for n in numbers)
+
+    branches = read(economies.rounds)
+    nothing_ran = all(b.phase is Phase.SETTLED and b.executed is None for b in branches)
+    return read(rounds) if nothing_ran else branches
 
 
 def _noted(memory: Mapping[str, Any], name: str) -> dict[str, Any]:

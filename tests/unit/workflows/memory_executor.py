@@ -48,6 +48,7 @@ class MemoryExecutor:
     memory: Json = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     finished: list[str] = field(default_factory=list)
+    now: float = 0.0
 
     def run(self) -> Outcome:
         """Run to the outcome; fails when nothing is left to run before there is one."""
@@ -82,7 +83,7 @@ class MemoryExecutor:
 
     def view(self) -> WorkflowView:
         """The workflow as it is."""
-        return WorkflowView(self.submission, dict(self.nodes), dict(self.memory), now=0.0)
+        return WorkflowView(self.submission, dict(self.nodes), dict(self.memory), self.now)
 
     def _apply(self, expansion: Expansion) -> Outcome | None:
         # The coordinator keeps a part only when a node that comes with it refers to it.
