@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import redis
 
-from hexgen_celery.coordination import Coordinator
+from hexgen_celery.coordination import Coordinator, OutboxEntry
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
-from tests.integration.coordination.support import Dag, MemoryBroker
+from tests.integration.coordination.support import CHAIN, Dag, MemoryBroker, make_submission
 
 
 @pytest.fixture
@@ -21,3 +21,10 @@ def coordinator(
     redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
 ) -> Coordinator:
     return Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
+
+
+@pytest.fixture
+def one(coordinator: Coordinator, broker: MemoryBroker) -> OutboxEntry:
+    """The message of the first of two requests."""
+    coordinator.start(make_submission(nodes=CHAIN))
+    return broker.take()

@@ -31,6 +31,8 @@ from hexgen_celery.workflows.definition import (
 QUEUE = "gpu.a100.test"
 SQL = "sql"
 PART = "template"
+CHAIN: dict[str, list[str]] = {"a": [], "b": ["a"]}
+ERROR = {"code": "model_unavailable", "message": "connection refused", "hint": "start it"}
 _numbers = itertools.count(1)
 
 
@@ -239,3 +241,24 @@ def attempt(ref: RequestRef, number: int) -> RequestRef:
 def named(messages: Iterator[OutboxEntry] | list[OutboxEntry]) -> list[str]:
     """The node ids of messages, in order."""
     return [entry.ref.node_id for entry in messages]
+
+
+def cancels(client: redis.Redis, keys: Keys) -> Any:
+    """A subscription to the cancel channel that is in place."""
+    channel = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+    channel.subscribe(keys.cancels)
+    channel.get_message(timeout=1)
+    return channel
+
+
+def heard(channel: Any) -> list[str]:
+    """The cancels heard so far."""
+    found = []
+    while (message := channel.get_message(timeout=0.2)) is not None:
+        found.append(message["data"])
+    return found
+
+
+def cancel(coordinator: Coordinator, workflow_id: str) -> None:
+    """What a user does."""
+    assert coordinator.cancel(workflow_id)

@@ -1,0 +1,146 @@
+"""What could not be sent, or was sent and lost."""
+
+from __future__ import annotations
+
+import redis
+
+from hexgen_celery.coordination import Coordinator, OutboxEntry
+from hexgen_celery.keys import Keys
+from hexgen_celery.settings import Settings
+from hexgen_celery.workflows.definition import (
+    WorkflowStatus,
+)
+from tests.integration.coordination.support import (
+    CHAIN,
+    QUEUE,
+    Dag,
+    MemoryBroker,
+    leftovers,
+    let_pass,
+    make_submission,
+    run_all,
+)
+
+
+class TestOutbox:
+    def test_what_could_not_be_sent_is_sent_later(
+        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+    ) -> None:
+        broker.down = True
+        submission = make_submission(nodes=CHAIN)
+        coordinator.start(submission)
+        assert coordinator.tick().resent == 0
+        broker.down = False
+        let_pass(redis_client, keys, 2)
+        assert coordinator.tick().resent == 1
+        assert broker.messages[0].resent
+        run_all(coordinator, broker)
+        assert broker.result(submission.workflow_id).status is WorkflowStatus.ANSWERED
+
+    def test_a_result_that_could_not_be_stored_is_stored_later(
+        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+    ) -> None:
+        submission = make_submission(nodes={"a": []})
+        coordinator.start(submission)
+        message = broker.take()
+        coordinator.claim(message.ref, worker="w")
+        broker.down = True
+        coordinator.complete(message.ref, {})
+        assert broker.results == {}
+        broker.down = False
+        let_pass(redis_client, keys, 2)
+        assert coordinator.tick().delivered == 1
+        assert broker.result(submission.workflow_id).status is WorkflowStatus.ANSWERED
+        assert leftovers(redis_client, keys) == {}
+
+    def test_a_confirmed_message_is_not_sent_again_soon(
+        self, coordinator: Coordinator, one: OutboxEntry, redis_client: redis.Redis, keys: Keys
+    ) -> None:
+        let_pass(redis_client, keys, 20)
+        assert coordinator.tick().resent == 0
+
+    def test_a_message_that_its_queue_lost_is_sent_again_with_growing_patience(
+        self,
+        coordinator: Coordinator,
+        broker: MemoryBroker,
+        one: OutboxEntry,
+        redis_client: redis.Redis,
+        keys: Keys,
+    ) -> None:
+        let_pass(redis_client, keys, 30)
+        assert coordinator.tick().resent == 1
+        assert broker.take().ref == one.ref
+        let_pass(redis_client, keys, 30)
+        assert coordinator.tick().resent == 0
+        let_pass(redis_client, keys, 30)
+        assert coordinator.tick().resent == 1
+
+    def test_a_message_that_still_waits_in_its_queue_is_left_alone(
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
+    ) -> None:
+        backlog = {QUEUE: 1}
+        coordinator = Coordinator(
+            redis_client, keys, settings, {"dag": Dag()}, broker, backlog=backlog.get
+        )
+        coordinator.start(make_submission(nodes=CHAIN))
+        let_pass(redis_client, keys, 30)
+        assert coordinator.tick().resent == 0
+        backlog[QUEUE] = 0
+        assert coordinator.tick().resent == 0
+        let_pass(redis_client, keys, 30)
+        assert coordinator.tick().resent == 1
+
+    def test_a_claim_that_overtakes_the_confirmation_confirms(
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings
+    ) -> None:
+        claimed = []
+
+        class Eager(MemoryBroker):
+            def publish(self, entry: OutboxEntry) -> str:
+                claimed.append(coordinator.claim(entry.ref, worker="w", queue=QUEUE))
+                return super().publish(entry)
+
+        broker = Eager()
+        coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
+        submission = make_submission(nodes={"a": []})
+        coordinator.start(submission)
+        assert claimed[0] is not None
+        assert coordinator.queues()[QUEUE].running == 1
+        assert coordinator.queues()[QUEUE].waiting == 0
+        coordinator.complete(claimed[0].ref, {})
+        assert leftovers(redis_client, keys) == {}
+
+    def test_one_broken_entry_does_not_keep_the_others(
+        self,
+        redis_client: redis.Redis,
+        keys: Keys,
+        settings: Settings,
+        broker: MemoryBroker,
+        coordinator: Coordinator,
+    ) -> None:
+        broker.down = True
+        broken, healthy = make_submission(nodes=CHAIN), make_submission(nodes=CHAIN)
+        coordinator.start(broken)
+        coordinator.start(healthy)
+        redis_client.hset(keys.nodes(broken.workflow_id), "a/spec", "no json")
+        broker.down = False
+        let_pass(redis_client, keys, 2)
+        assert coordinator.tick().resent == 1
+
+    def test_what_names_a_forgotten_workflow_is_removed(
+        self,
+        coordinator: Coordinator,
+        one: OutboxEntry,
+        redis_client: redis.Redis,
+        keys: Keys,
+    ) -> None:
+        coordinator.claim(one.ref, worker="w")
+        other = make_submission(nodes=CHAIN)
+        coordinator.start(other)
+        for workflow_id in (one.ref.workflow_id, other.workflow_id):
+            redis_client.delete(keys.workflow(workflow_id), keys.nodes(workflow_id))
+        let_pass(redis_client, keys, 601)
+        coordinator.tick()
+        left = leftovers(redis_client, keys)
+        left.pop("load")
+        assert left == {}
