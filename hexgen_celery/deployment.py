@@ -12,12 +12,14 @@ from hexgen_celery.coordination.coordinator import Coordinator
 from hexgen_celery.coordination.timers import Backlog
 from hexgen_celery.databases import open_databases
 from hexgen_celery.keys import Keys
-from hexgen_celery.publisher import CeleryPublisher
+from hexgen_celery.publisher import CeleryPublisher, Withdraw, leave_to_the_claim
 from hexgen_celery.redis_client import connect
 from hexgen_celery.router import LiveRouter
 from hexgen_celery.settings import Settings
 from hexgen_celery.sql.databases import DatabaseRegistry
 from hexgen_celery.transport.inspection import waiting_in
+from hexgen_celery.transport.messages import token_of
+from hexgen_celery.transport.scripts import QueueScripts
 from hexgen_celery.workflows.registered_schemas import RegisteredSchemas
 from hexgen_celery.workflows.registry import load_definitions
 from hexgen_celery.workflows.tokens import RatioCounter
@@ -59,10 +61,18 @@ def connect_deployment(settings: Settings, role: Role, worker: str = "") -> Depl
         keys,
         settings,
         load_definitions(settings, RegisteredSchemas(databases, RatioCounter())),
-        CeleryPublisher(app, router, worker),
+        CeleryPublisher(app, router, worker, withdraw=_withdraw(client, keys, settings)),
         backlog=_backlog(client, keys, settings),
     )
     return Deployment(settings, keys, client, app, databases, coordinator, worker)
+
+
+def _withdraw(client: redis.Redis, keys: Keys, settings: Settings) -> Withdraw:
+    """How requests that nobody wants any more leave their queues; Kombu's lists cannot do it."""
+    if settings.broker.transport == "kombu":
+        return leave_to_the_claim
+    scripts = QueueScripts(client, keys.queue_root)
+    return lambda task_ids: scripts.remove([token_of(task_id) for task_id in task_ids])
 
 
 def _backlog(client: redis.Redis, keys: Keys, settings: Settings) -> Backlog:

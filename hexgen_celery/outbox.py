@@ -90,13 +90,15 @@ class Placement:
 class TerminalResult:
     """The end of a question.
 
-    `body` is the JSON result when answered, else the JSON argument of the failure.
+    `body` is the JSON result when answered, else the JSON argument of the failure. `dropped` are
+    requests that were sent and are not wanted any more.
     """
 
     workflow_id: str
     status: WorkflowStatus
     body: Json
     submission: Submission
+    dropped: tuple[RequestRef, ...] = ()
 
 
 class Publisher(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 
 import structlog
 from celery import Celery, states
@@ -21,16 +22,32 @@ log = structlog.get_logger(__name__)
 REPR_CHARACTERS = 1024
 
 
+Withdraw = Callable[[Sequence[str]], object]
+
+
+def leave_to_the_claim(_task_ids: Sequence[str]) -> None:
+    """A message that is not wanted any more is met by its claim at the latest."""
+
+
 class CeleryPublisher:
     """Publishes over the application's pooled connections; safe from many threads.
 
-    `worker` is the Celery node name that events about finished questions come from.
+    `worker` is the Celery node name that events about finished questions come from. `withdraw`
+    takes the messages with these Celery ids out of their queues, as far as they still wait.
     """
 
-    def __init__(self, app: Celery, router: LiveRouter, worker: str = "") -> None:
+    def __init__(
+        self,
+        app: Celery,
+        router: LiveRouter,
+        worker: str = "",
+        *,
+        withdraw: Withdraw = leave_to_the_claim,
+    ) -> None:
         self._app = app
         self._router = router
         self._worker = worker or anon_nodename()
+        self._withdraw = withdraw
 
     def publish(self, entry: OutboxEntry) -> Placement:
         """Send the request to the queue that the router chooses.
@@ -57,6 +74,8 @@ class CeleryPublisher:
         """Store what the client's `.get()` returns or raises, then end the root task's events."""
         result, state = _stored(terminal)
         self._app.backend.store_result(terminal.workflow_id, result, state)
+        if terminal.dropped:
+            self._withdraw([str(ref) for ref in terminal.dropped])
         self._send_end(terminal)
         log.info("question ended", workflow=terminal.workflow_id, status=str(terminal.status))
 

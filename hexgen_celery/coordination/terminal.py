@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord
 from hexgen_celery.outbox import TerminalResult
+from hexgen_celery.references import RequestRef
 from hexgen_celery.workflows.definition import (
     Answer,
     Failure,
@@ -30,7 +31,16 @@ def terminal_result(record: WorkflowRecord, rows: Json) -> TerminalResult:
     )
     detail = outcome.detail if outcome else {}
     body = {**detail, **specific, **_common(record)}
-    return TerminalResult(record.submission.workflow_id, record.status, body, record.submission)
+    submission = record.submission
+    return TerminalResult(
+        submission.workflow_id, record.status, body, submission, tuple(_dropped(record))
+    )
+
+
+def _dropped(record: WorkflowRecord) -> Iterator[RequestRef]:
+    for node_id, node in record.nodes.items():
+        if node.status is NodeStatus.DROPPED and node.record.get("queue"):
+            yield RequestRef(record.submission.workflow_id, node_id, node.attempt)
 
 
 def last_sql(nodes: Iterable[StoredNode]) -> str:

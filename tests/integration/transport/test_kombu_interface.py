@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import shutil
 import socket
+import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,6 +244,18 @@ def test_a_socket_is_connected_to(tmp_path: Path) -> None:
             assert len(get_all(connection, "sql")) == 1
 
 
+def test_tls_is_spoken(server: EmbeddedRedis, broker: Broker, tmp_path: Path) -> None:
+    certificate = _self_signed(tmp_path)
+    with TlsFront(server.port, certificate) as port:
+        url = f"rediss://127.0.0.1:{port}/0?ssl_cert_reqs=required&ssl_ca_certs={certificate}"
+        for queue in QUEUES:
+            with connect(url) as connection:
+                publish(connection, queue, "a")
+                (message,) = get_all(connection, queue)
+                message.ack()
+    assert broker.is_empty()
+
+
 def test_sentinel_names_the_server(server: EmbeddedRedis, tmp_path: Path, broker: Broker) -> None:
     port = free_port()
     config = tmp_path / "sentinel.conf"
@@ -254,6 +271,56 @@ def test_sentinel_names_the_server(server: EmbeddedRedis, tmp_path: Path, broker
                 (message,) = get_all(connection, queue)
                 message.ack()
     assert broker.is_empty()
+
+
+def _self_signed(directory: Path) -> Path:
+    """A certificate with its key in one file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl program to make a certificate")
+    path = directory / "tls.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+            *("-keyout", str(path), "-out", str(path), "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return path
+
+
+class TlsFront:
+    """A TLS port in front of a Redis without one: decrypts and passes on."""
+
+    def __init__(self, redis_port: int, certificate: Path) -> None:
+        self._redis_port = redis_port
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        serve = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
+        server = asyncio.run_coroutine_threadsafe(serve, self._loop).result(10)
+        return int(server.sockets[0].getsockname()[1])
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        redis_reader, redis_writer = await asyncio.open_connection("127.0.0.1", self._redis_port)
+        await asyncio.gather(_pass_on(reader, redis_writer), _pass_on(redis_reader, writer))
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
 
 
 class _redis:

@@ -44,6 +44,20 @@ def test_a_lost_connection_repeats_nothing_and_the_ack_arrives_later(
     assert set(probe.runs().values()) == {1}
 
 
+def test_what_runs_still_counts_after_a_reconnect(probe: Probe, broker: Broker) -> None:
+    """celery 10346, 10383: reservations are lost on reconnect, and the worker takes too much."""
+    for number in range(6):
+        probe.send(f"t{number}", 4.0, key=float(number))
+    probe.worker(concurrency=2)
+    probe.wait_started(2)
+    cut_connections(broker.client)
+    time.sleep(2.0)
+    assert (broker.held(), broker.waiting()) == (2, 4)
+    probe.wait_ended(6)
+    assert wait_for(broker.is_empty)
+    assert set(probe.runs().values()) == {1}
+
+
 def test_workers_consume_again_after_redis_restarts(
     probe: Probe, broker: Broker, server: EmbeddedRedis
 ) -> None:
