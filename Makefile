@@ -16,8 +16,9 @@ MODEL ?=
 DEMO_ARGS ?=
 AREA ?=
 PYTEST_ARGS ?=
+CHAOS_ARGS ?=
 
-.PHONY: help setup demo test lint format unit bench clean
+.PHONY: help setup demo test lint format unit chaos bench clean
 
 help:  ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,9 @@ unit: $(VENV)/.dev  ## Run the fast tests only
 format: $(VENV)/.dev  ## Bring the code into its format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
+
+chaos: $(VENV)/.dev  ## Kill workers 200 times over 20,000 tasks, on our queues and on stock Kombu
+	@$(BIN)/python -m tests.chaos.campaign $(CHAOS_ARGS)
 
 bench: $(VENV)/.dev  ## Run the benchmarks, all or of one AREA=
 	@$(BIN)/python -m tests.benchmarks.run $(if $(AREA),--area '$(AREA)')
