@@ -113,6 +113,9 @@ class CancelListener:
             except redis.RedisError as error:
                 log.warning("cancels cannot be heard", error=str(error))
                 self._stop.wait(RECONNECT_SECONDS)
+            except Exception:
+                # Such as a message that is no text: it must not end the hearing of all others.
+                log.exception("a cancel was not understood")
 
     def _listen(self) -> None:
         subscriber = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]

@@ -4,47 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
-from collections.abc import Callable, Sequence
-
-import structlog
+from collections.abc import Sequence
 
 from hexgen_celery.deployment import connect_deployment
 from hexgen_celery.names import ASK_QUEUE, CONTROL_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.settings import Settings
 from workers.celery_process import node_name, run_process, run_worker
+from workers.periodic import Periodic
 from workers.questions import Reception, SendingThread, register_ask
 from workers.revocation import RevocationService
 
-log = structlog.get_logger(__name__)
-
 QUEUES = (ASK_QUEUE, DEFAULT_QUEUE, CONTROL_QUEUE)
-
-
-class Ticker:
-    """Calls `tick` every `seconds` in a thread, whatever the last call raised."""
-
-    def __init__(self, tick: Callable[[], object], seconds: float) -> None:
-        self._tick = tick
-        self._seconds = seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="timers", daemon=True)
-
-    def start(self) -> None:
-        """Begin to tick."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; returns when a tick under way has ended."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._seconds):
-            try:
-                self._tick()
-            except Exception as error:
-                log.warning("tick failed", error=f"{type(error).__name__}: {error}")
 
 
 def serve(settings: Settings, name: str) -> int:
@@ -56,7 +26,7 @@ def serve(settings: Settings, name: str) -> int:
     register_ask(deployment.app, reception)
     services = (
         sending,
-        Ticker(coordinator.tick, settings.coordinator.tick_seconds),
+        Periodic("timers", coordinator.tick, settings.coordinator.tick_seconds),
         RevocationService(deployment.app, coordinator),
     )
     try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Protocol
 
-import redis
 import structlog
 
 from hexgen_celery.references import RequestRef
 from workers.cancellation import InFlight
+from workers.periodic import Periodic
 
 log = structlog.get_logger(__name__)
 
@@ -34,18 +33,15 @@ class LeaseKeeper:
         self._renewer = renewer
         self._worker = worker
         self._in_flight = in_flight
-        self._interval = lease_seconds / RENEWALS_PER_LEASE
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        self._periodic = Periodic("leases", self.renew, lease_seconds / RENEWALS_PER_LEASE)
 
     def start(self) -> None:
         """Begin to renew."""
-        self._thread.start()
+        self._periodic.start()
 
     def stop(self) -> None:
         """Stop renewing; returns when the thread has ended."""
-        self._stop.set()
-        self._thread.join()
+        self._periodic.stop()
 
     def renew(self) -> None:
         """Renew every lease once."""
@@ -55,10 +51,3 @@ class LeaseKeeper:
         lost = self._renewer.renew(self._worker, refs)
         if self._in_flight.cancel_refs(lost):
             log.info("requests are no longer wanted", requests=[str(ref) for ref in lost])
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            try:
-                self.renew()
-            except redis.RedisError as error:
-                log.warning("leases cannot be renewed", error=str(error))

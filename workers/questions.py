@@ -60,6 +60,9 @@ class SendingThread:
             work()
         except redis.RedisError as error:
             log.warning("requests wait in the outbox", error=str(error))
+        except Exception:
+            # Nobody asks for the work's result: unlogged, the error would be lost with it.
+            log.exception("requests wait in the outbox")
 
 
 class Reception:

@@ -18,6 +18,8 @@ from celery import Celery
 from celery.utils.functional import maybe_list
 from celery.worker.control import Panel
 
+from hexgen_celery.errors import UnknownWorkflow
+
 log = structlog.get_logger(__name__)
 
 REASON = "revoked"
@@ -28,6 +30,10 @@ class Cancellable(Protocol):
 
     def cancel(self, workflow_id: str, reason: str = "cancelled") -> bool:
         """End the question; False when it is unknown or already over."""
+        ...
+
+    def record(self, workflow_id: str) -> object:
+        """The question's state; raises `UnknownWorkflow`."""
         ...
 
 
@@ -51,12 +57,22 @@ class RevocationService:
         self._thread.join()
 
     def revoke(self, task_id: str) -> None:
-        """Cancel the question; one that never started ends for its client at once."""
-        if self._questions.cancel(task_id, REASON):
+        """Cancel the question; one that never started ends for its client at once.
+
+        One that has ended is left alone, also while its result is still on its way to the client.
+        """
+        if self._questions.cancel(task_id, REASON) or self._is_known(task_id):
             return
         backend = self._app.backend
         if backend.get_state(task_id) not in backend.READY_STATES:
             backend.mark_as_revoked(task_id, reason=REASON, store_result=True)
+
+    def _is_known(self, task_id: str) -> bool:
+        try:
+            self._questions.record(task_id)
+        except UnknownWorkflow:
+            return False
+        return True
 
     def _run(self) -> None:
         while (task_id := self._ids.get()) is not None:
@@ -64,6 +80,9 @@ class RevocationService:
                 self.revoke(task_id)
             except redis.RedisError as error:
                 log.warning("revoke not carried out", workflow=task_id, error=str(error))
+            except Exception:
+                # Whatever one id meets must not keep the revokes behind it from being carried out.
+                log.exception("revoke failed", workflow=task_id)
 
 
 def install_revoke(on_revoke: Callable[[str], object]) -> None:

@@ -9,6 +9,7 @@ import redis
 from celery import states
 from celery.worker.control import Panel
 
+from hexgen_celery.errors import UnknownWorkflow
 from workers.revocation import RevocationService, leave_revoke_to_control_workers
 
 
@@ -40,8 +41,9 @@ class _App:
 
 
 class _Questions:
-    def __init__(self, known: bool, error: Exception | None = None) -> None:
+    def __init__(self, known: bool, error: Exception | None = None, *, ended: bool = False) -> None:
         self.known = known
+        self.ended = ended
         self.error = error
         self.cancelled: list[str] = []
 
@@ -50,6 +52,11 @@ class _Questions:
         if self.error is not None and len(self.cancelled) == 1:
             raise self.error
         return self.known
+
+    def record(self, workflow_id: str) -> object:
+        if not (self.known or self.ended):
+            raise UnknownWorkflow(f"no question {workflow_id!r} is known")
+        return object()
 
 
 def _send(ids: Any) -> dict[str, str]:
@@ -76,8 +83,15 @@ def test_a_finished_question_keeps_its_result() -> None:
     assert app.backend.revoked == []
 
 
-def test_the_command_takes_one_id_or_many_and_survives_redis_trouble() -> None:
-    questions = _Questions(known=True, error=redis.ConnectionError("gone"))
+def test_a_question_that_ended_a_moment_ago_keeps_the_result_that_is_on_its_way() -> None:
+    app = _App(states.PENDING)
+    RevocationService(app, _Questions(known=False, ended=True)).revoke("w1")
+    assert app.backend.revoked == []
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("gone"), RuntimeError("a bug")])
+def test_the_command_takes_one_id_or_many_and_survives_trouble(error: Exception) -> None:
+    questions = _Questions(known=True, error=error)
     service = RevocationService(_App(), questions)
     service.start()
     assert _send("w1") == {"ok": "1 revoked"}

@@ -17,7 +17,6 @@ from hexgen_celery.references import RequestRef
 from hexgen_celery.settings import Settings
 from workers.cancellation import SHUTDOWN, InFlight
 from workers.celery_process import ShutdownGrace, run_process
-from workers.control import Ticker
 from workers.instances import Announcer
 
 PATIENCE = 10.0
@@ -81,22 +80,6 @@ def test_announcing_goes_on_after_redis_was_away() -> None:
     directory.error = redis.ConnectionError("gone again")
     announcer.stop()
     assert directory.announced
-
-
-def test_a_tick_that_fails_is_followed_by_the_next() -> None:
-    ticks: list[int] = []
-    enough = threading.Event()
-
-    def tick() -> None:
-        ticks.append(len(ticks))
-        if len(ticks) == 3:
-            enough.set()
-        raise RuntimeError("this tick failed")
-
-    ticker = Ticker(tick, 0.001)
-    ticker.start()
-    assert enough.wait(PATIENCE)
-    ticker.stop()
 
 
 def _stopping(in_flight: InFlight, grace: float, on_stopping: Callable[[], None]) -> ShutdownGrace:
