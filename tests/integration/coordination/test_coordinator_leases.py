@@ -46,6 +46,7 @@ class TestLeases:
         redis_client: redis.Redis,
         keys: Keys,
     ) -> None:
+        coordinator.tick()
         broker.messages.append(one)
         while broker.messages:
             coordinator.claim(broker.take().ref, worker="dead")
@@ -69,3 +70,17 @@ class TestLeases:
         assert coordinator.tick().lost == 0
         let_pass(redis_client, keys, 16)
         assert coordinator.tick().lost == 1
+
+    def test_a_gap_so_long_that_the_last_sweep_is_forgotten_is_a_gap(
+        self,
+        coordinator: Coordinator,
+        one: OutboxEntry,
+        redis_client: redis.Redis,
+        keys: Keys,
+    ) -> None:
+        coordinator.claim(one.ref, worker="w")
+        coordinator.tick()
+        redis_client.delete(keys.swept)
+        let_pass(redis_client, keys, 360)
+        assert coordinator.tick().lost == 0
+        assert coordinator.renew("w", [one.ref]) == []

@@ -134,6 +134,7 @@ class TestOutbox:
         redis_client: redis.Redis,
         keys: Keys,
     ) -> None:
+        coordinator.tick()
         coordinator.claim(one.ref, worker="w")
         other = make_submission(nodes=CHAIN)
         coordinator.start(other)
