@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hexgen_celery.core.dispatch import DISPATCH
 from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.parallel import map_unordered
 from hexgen_celery.simulator import (
@@ -209,10 +210,16 @@ def _lowest(tried: Sequence[Choice], losses: Sequence[float]) -> int:
     for form in dict.fromkeys(choice.name for choice in tried):
         members = sorted(
             (n for n, choice in enumerate(tried) if choice.name == form),
-            key=lambda n: float(tried[n].parameters.get("alpha", 0.0)),
+            key=lambda n: _alpha(tried[n]),
         )
         scores |= zip(members, smoothed([losses[n] for n in members]), strict=True)
     return min(scores, key=lambda n: (scores[n], n))
+
+
+def _alpha(choice: Choice) -> float:
+    """The α a candidate runs with, its form's default where it names none; 0 without an α."""
+    parameters = DISPATCH.entry(choice.name).configure(dict(choice.parameters))
+    return float(getattr(parameters, "alpha", 0.0))
 
 
 def _summary(dispatch: Choice, loss: float, runs: Sequence[Repetition]) -> Tried:

@@ -18,15 +18,18 @@ from hexgen_celery.parallel import map_unordered, usable_processes
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.tuning import (
     DecisionRules,
+    Evaluation,
     Objective,
     Outcome,
     TuningPlan,
     candidates,
+    conclude,
     decide,
     tune,
     window_of,
 )
 from hexgen_celery.tuning.decision import smoothed
+from hexgen_celery.tuning.search import Repetition
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
 
 P95 = partial(Objective.P95.loss, rate=1.0)
@@ -186,6 +189,15 @@ def test_tuning_leaves_a_bad_incumbent_and_says_what_to_expect() -> None:
     report = json.loads(json.dumps(tuning.to_json()))
     assert report["moved"] is True
     assert report["prediction"]["p95"] == tuning.prediction.p95
+
+
+def test_an_incumbent_that_names_no_alpha_is_smoothed_where_it_runs() -> None:
+    """Beside 0.1 and 0.3 by its default 0.2; taken for 0 it would spoil the best, α = 0."""
+    tried = (Choice("alpha"), *candidates(alphas=(0.0, 0.1, 0.3, 0.4)))
+    losses = (12.0, 7.0, 8.0, 9.0, 10.0)
+    runs = tuple((Repetition((Outcome(loss, 20.0),) * 50, True),) for loss in losses)
+    tuning = conclude(plan(policies=Policies(dispatch=tried[0])), Evaluation(tried, runs))
+    assert tuning.chosen == Choice("alpha", {"alpha": 0.0})
 
 
 def test_tuning_repeats_and_does_not_depend_on_processes() -> None:
