@@ -60,6 +60,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._lanes: dict[str, Lane] = {}
         self._unleased: set[str] = set()
+        self._unacknowledged: set[str] = set()
         super().__init__(*args, **kwargs)
         self._lane_cycle = cycle_by_name(self.queue_order_strategy)()
 
@@ -123,10 +124,10 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     def basic_get(self, queue: str, no_ack: bool = False, **_kwargs: Any) -> Any:
         """One message at once, or None."""
         try:
-            claimed = self._claim(queue)
+            payload = self._claim(queue)
         except Empty:
             return None
-        message = self.Message(kombu_message(claimed), channel=self)
+        message = self.Message(payload, channel=self)
         if no_ack:
             self.keeper.ack(message.delivery_tag)
         else:
@@ -135,11 +136,11 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002
         """One message for good, as the base class understands it: it has no lease."""
-        claimed = self._claim(queue)
-        self.keeper.ack(claimed.message.token)
-        return kombu_message(claimed)
+        payload = self._claim(queue)
+        self.keeper.ack(payload["properties"]["delivery_tag"])
+        return payload
 
-    def _claim(self, queue: str) -> Claimed:
+    def _claim(self, queue: str) -> dict[str, Any]:
         holder, lease = self.keeper.holder, self.lease_seconds
         self.keeper.start()
         if is_sorted(queue):
@@ -149,14 +150,15 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         if isinstance(outcome, Nothing):
             raise Empty
         self.keeper.hold(outcome)
-        return outcome
+        message = self._readable(outcome)
+        return self._claim(queue) if message is None else message
 
     # --- Consuming
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Consume; with `no_ack` from a list as Kombu does, since there is nothing to lose."""
-        if no_ack and not is_sorted(queue):
-            self._unleased.add(queue)
+        if no_ack:
+            (self._unacknowledged if is_sorted(queue) else self._unleased).add(queue)
         answer = super().basic_consume(queue, no_ack, *args, **kwargs)
         self._open_lanes()
         return answer
@@ -202,8 +204,21 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         self._lane_cycle.rotate(lane.name)
         self.keeper.hold(claimed)
         queue = claimed.message.queue if claimed.message.is_sorted else lane.name
-        self.connection._deliver(kombu_message(claimed), queue)
+        message = self._readable(claimed)
+        if message is None:
+            return False
+        if queue in self._unacknowledged:
+            self.keeper.ack(claimed.message.token)
+        self.connection._deliver(message, queue)
         return True
+
+    def _readable(self, claimed: Claimed) -> dict[str, Any] | None:
+        """The message in Kombu's form; a dead letter and None when it has none."""
+        try:
+            return kombu_message(claimed)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.keeper.reject(claimed.message.token, f"not a message of Kombu's: {error!r}")
+            return None
 
     def _open_lanes(self) -> None:
         """Have one lane for the sorted sets, one for each leased list, and none besides."""

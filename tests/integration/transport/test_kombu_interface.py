@@ -189,6 +189,37 @@ def test_a_consumer_that_drains_events_gets_messages_by_urgency(
     assert broker.is_empty()
 
 
+@BOTH
+def test_a_consumer_without_acknowledgement_leaves_nothing(
+    connection: kombu.Connection, broker: Broker, queue: str
+) -> None:
+    publish(connection, queue, "a", "b")
+    got: list[Any] = []
+    consumer = connection.Consumer(
+        kombu.Queue(queue), callbacks=[lambda body, m: got.append(body)], no_ack=True
+    )
+    with consumer:
+        for _ in range(2):
+            connection.drain_events(timeout=5)
+    assert got == ["a", "b"]
+    assert broker.is_empty()
+
+
+def test_what_is_no_message_becomes_a_dead_letter(
+    connection: kombu.Connection, broker: Broker
+) -> None:
+    broker.client.lpush("tasks", "{nonsense", '{"json": "but no message"}')
+    publish(connection, "tasks", "good")
+    (message,) = get_all(connection, "tasks")
+    message.ack()
+    broker.client.lpush("tasks", "nonsense again")
+    with connection.Consumer(kombu.Queue("tasks")), pytest.raises(socket.timeout):
+        connection.drain_events(timeout=0.5)
+    causes = [letter.cause for letter in broker.inspector.dead_letters()]
+    assert len(causes) == 3
+    assert all("not a message of Kombu's" in cause for cause in causes)
+
+
 def test_a_lost_script_cache_is_noticed(connection: kombu.Connection, broker: Broker) -> None:
     publish(connection, "sql", "a")
     broker.client.script_flush()
