@@ -2,8 +2,8 @@
 -- for ARGV 1; deadlines and leases stay, because ending them is what removes them.
 --
 -- After nobody swept for a lease's length (Redis or every control worker was away) workers could
--- not renew either, so that all leases are extended once before any is taken for dead. The mark of the
--- last sweep goes with an idle deployment; without it nobody knows, which counts as such a gap.
+-- not renew either, so that all leases are extended once before any is taken for dead. The mark of
+-- the last sweep goes with an idle deployment; without it nobody knows, which counts as a gap too.
 --
 -- KEYS 1 outbox, 2 deadlines, 3 running (zsets, see lib/workflow), 4 swept (string: time of the last
 -- sweep, ms). ARGV 1 ms until an entry is due again, 2 lease in ms, 3 how many of each at most.

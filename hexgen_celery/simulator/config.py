@@ -96,7 +96,9 @@ class SimulationConfig:
     """One run.
 
     `questions` are measured, after `warmup` and before `cooldown` further ones that only keep the
-    load up. Databases: `databases` copies of the schema, popular by Zipf with exponent `zipf`.
+    load up. Recorded arrivals are played as they were, all of them measured, whatever `rate` and
+    these counts say. Databases: `databases` copies of the schema, popular by Zipf with exponent
+    `zipf`.
     `slo_base_seconds` None means the median latency of the workload on the idle fleet.
     `train_split` teaches the estimates, `split` is what arrives.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from hexgen_celery.parallel import map_unordered, usable_processes
 from hexgen_celery.simulator.config import SimulationConfig
 from hexgen_celery.simulator.results import SimulationResult
 from hexgen_celery.simulator.running import idle_median_seconds, run
@@ -19,7 +18,8 @@ SPREAD = ("p50", "p95", "p99", "throughput", "attainment")
 def run_seeds(
     config: SimulationConfig, seeds: Sequence[int], processes: int | None = None
 ) -> list[SimulationResult]:
-    """Run `config` once per seed, on as many processes as there are cores unless told otherwise.
+    """Run `config` once per seed, on as many processes as this one may use cores unless told
+    otherwise; results in the order of the seeds.
 
     Raises:
         InvalidWorkload, UnknownName, InvalidParameter: as `run`.
@@ -27,11 +27,9 @@ def run_seeds(
     if config.slo_base_seconds is None:
         config = replace(config, slo_base_seconds=idle_median_seconds(config))
     configs = [replace(config, seed=seed) for seed in seeds]
-    workers = min(processes or os.cpu_count() or 1, len(configs))
-    if workers == 1:
-        return [run(each) for each in configs]
-    with ProcessPoolExecutor(workers) as pool:
-        return list(pool.map(run, configs))
+    workers = min(processes or usable_processes(), len(configs))
+    found = {each.seed: result for each, result in map_unordered(run, configs, workers)}
+    return [found[seed] for seed in seeds]
 
 
 def summarise(results: Sequence[SimulationResult]) -> dict[str, Any]:

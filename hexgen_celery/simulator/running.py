@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.errors import InvalidWorkload
 from hexgen_celery.simulator.bounds import Bounds, conserved_throughput, fastest_seconds
-from hexgen_celery.simulator.config import Choice, Policies, SimulationConfig, SloClass
+from hexgen_celery.simulator.config import (
+    RECORDED,
+    Choice,
+    Policies,
+    SimulationConfig,
+    SloClass,
+)
 from hexgen_celery.simulator.forecast import Forecast
 from hexgen_celery.simulator.observation import Observer
 from hexgen_celery.simulator.plan import CHAT, QuestionPlan
@@ -29,7 +35,7 @@ IDLE_GAP_SECONDS = 36_000.0
 IDLE_QUESTIONS = 60
 IDLE_WARMUP = 20
 
-IdleKey = tuple[Workload, Fleet, int, float, bool, str]
+IdleKey = tuple[Workload, Fleet, int, float, bool, str, str]
 _idle_medians: dict[IdleKey, float] = {}
 
 
@@ -56,6 +62,7 @@ def idle_median_seconds(config: SimulationConfig) -> float:
         config.zipf,
         config.prefix_cache,
         config.split,
+        config.train_split,
     )
     if key not in _idle_medians:
         idle = SimulationConfig(
@@ -139,7 +146,7 @@ def _result(
         order=policies.order.name,
         admission=policies.admission.name,
         stealing=policies.stealing.name,
-        rate=config.rate,
+        rate=_offered_rate(config, len(records), window),
         seed=config.seed,
         slo_base_seconds=slo_base,
         questions=records,
@@ -157,6 +164,13 @@ def _result(
         simulated_seconds=end,
         wall_seconds=wall,
     )
+
+
+def _offered_rate(config: SimulationConfig, questions: int, window: float) -> float:
+    """The rate that was asked for, or that of the recorded arrivals (questions per second)."""
+    if config.arrivals.name != RECORDED or not window:
+        return config.rate
+    return (questions - 1) / window
 
 
 def _records(

@@ -278,6 +278,7 @@ def test_recorded_arrivals_are_replayed() -> None:
     recorded = config(workload=Workload("r", lines), arrivals=Choice(RECORDED))
     result = run(recorded)
     assert [q.submitted for q in result.questions] == [7.0 * n for n in range(6)]
+    assert result.rate == pytest.approx(1 / 7.0)
     assert result.questions[1].slo_class == "3 s"
     assert result.questions[0].slo_class in ("interactive", "relaxed")
     assert {q.tenant for q in result.questions} == {"t"}
