@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from hexgen_celery.capacity_planner import Judged, PlanRequest, kinds_of, plan
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.parallel import usable_processes
-from hexgen_celery.planner import Judged, PlanRequest, kinds_of, plan
 from hexgen_celery.profiles_io import load_prices, load_profile, shipped_profiles
 from hexgen_celery.workloads import read_workload
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from hexgen_celery.core.profiles import Profile
-from hexgen_celery.errors import InvalidSettings, InvalidWorkload
-from hexgen_celery.planner import (
+from hexgen_celery.capacity_planner import (
     InstanceKind,
     PlanRequest,
     fleet_of,
@@ -19,6 +17,8 @@ from hexgen_celery.planner import (
     plan,
     price,
 )
+from hexgen_celery.core.profiles import Profile
+from hexgen_celery.errors import InvalidSettings, InvalidWorkload
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
 
 
