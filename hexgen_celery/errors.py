@@ -99,12 +99,6 @@ class StatementRejected(HexgenError):
     code = "statement_rejected"
 
 
-class StatementTimeout(HexgenError):
-    """Raised when a model's SQL ran longer than its limit and was stopped."""
-
-    code = "statement_timeout"
-
-
 class QuestionFailed(Exception):
     """The end of a question without an answer, as a Celery client's `.get()` raises it.
 

@@ -37,7 +37,7 @@ class EventPipe:
     """The events of this process, in order, on their way to the broker.
 
     While the broker is away up to `MAX_WAITING` events wait; beyond that the oldest are given up
-    and counted in `dropped`.
+    and counted in `dropped`, as are batches that cannot be published at all.
     """
 
     def __init__(self, app: Celery) -> None:
@@ -104,6 +104,10 @@ class EventPipe:
             log.warning("events wait for the broker", waiting=len(batch), error=str(error))
             self._pause()
             return
+        except Exception:
+            # Such as an event that cannot be encoded: kept, it would hold up all others for ever.
+            log.exception("events given up", events=len(batch))
+            self.dropped += len(batch)
         with self._changed:
             for event in batch:
                 if self._waiting and self._waiting[0] is event:

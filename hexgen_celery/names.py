@@ -1,4 +1,4 @@
-"""Names on the wire: Celery tasks, queues and remote-control commands."""
+"""Names on the wire: Celery tasks and queues."""
 
 from __future__ import annotations
 

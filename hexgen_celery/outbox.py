@@ -140,6 +140,8 @@ class Sender:
         try:
             self._publisher.finish(terminal)
         except Exception as error:
+            # Whatever the broker's client or a result's encoder raises: the entry stays in the
+            # outbox and is tried again.
             log.warning(
                 "result not stored yet", workflow=terminal.workflow_id, error=_described(error)
             )
@@ -152,6 +154,7 @@ class Sender:
         try:
             placement = self._publisher.publish(entry)
         except Exception as error:
+            # As above; besides, the requests behind this one must still be sent.
             log.warning("request not sent yet", request=str(entry.ref), error=_described(error))
             return None
         return Placement(placement) if isinstance(placement, str) else placement

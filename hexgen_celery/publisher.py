@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -77,12 +76,15 @@ class CeleryPublisher:
         if terminal.dropped:
             self._withdraw([str(ref) for ref in terminal.dropped])
         self._send_end(terminal)
-        log.info("question ended", workflow=terminal.workflow_id, status=str(terminal.status))
+        log.info("result stored", workflow=terminal.workflow_id, status=str(terminal.status))
 
     def _send_end(self, terminal: TerminalResult) -> None:
         uuid = terminal.workflow_id
         if terminal.status is WorkflowStatus.ANSWERED:
-            fields = {"result": saferepr(terminal.body, REPR_CHARACTERS), "runtime": _age(terminal)}
+            fields = {
+                "result": saferepr(terminal.body, REPR_CHARACTERS),
+                "runtime": terminal.body["latency_seconds"],
+            }
             send_event(self._app, self._worker, "task-succeeded", uuid=uuid, **fields)
         elif terminal.status is WorkflowStatus.CANCELLED:
             how = {"terminated": False, "signum": None, "expired": False}
@@ -101,10 +103,3 @@ def _stored(terminal: TerminalResult) -> tuple[object, str]:
         cause = str(terminal.body.get("cause") or "cancelled")
         return TaskRevokedError(cause), states.REVOKED
     return QuestionFailed(terminal.body), states.FAILURE
-
-
-def _age(terminal: TerminalResult) -> float:
-    latency = terminal.body.get("latency_seconds")
-    if isinstance(latency, int | float):
-        return float(latency)
-    return max(0.0, time.time() - terminal.submission.submitted_at)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import redis
 
-from hexgen_celery.core.dispatch import build_dispatch
+from hexgen_celery.core.dispatch import DispatchPolicy, build_dispatch
 from hexgen_celery.core.order import OrderPolicy, build_order
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import InvalidParameter, UnknownName
@@ -171,7 +171,7 @@ class LiveRouter:
         return self._profiles[name]
 
 
-def _policy(settings: Settings, rng: random.Random) -> Any:
+def _policy(settings: Settings, rng: random.Random) -> DispatchPolicy:
     router = settings.router
     try:
         return build_dispatch(router.dispatch, rng, **router.parameters)

@@ -56,9 +56,14 @@ class Announcer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Withdraw the instance; returns when the thread has ended."""
-        self.withdraw()
+        """Withdraw the instance; returns when the thread has ended.
+
+        Only then nothing can announce it again, so that is when it is withdrawn for good.
+        """
+        self._stop.set()
+        self._wake.set()
         self._thread.join()
+        self.withdraw()
 
     def withdraw(self) -> None:
         """Send no more requests here. May be called more than once."""

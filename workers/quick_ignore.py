@@ -42,6 +42,8 @@ def quick_tracer(receive: Receive, celerys: Tracer) -> Tracer:
         try:
             receive(uuid, args, kwargs)
         except Exception:
+            # Refusals, Redis trouble and mistakes alike are Celery's to record, which it does when
+            # its own tracer meets them again.
             return celerys(uuid, args, kwargs, request)
         return trace_ok_t(_OUTCOME, _INFO, time.monotonic() - started, None)
 

@@ -1,7 +1,8 @@
 """Asks definitions what follows, and survives their mistakes.
 
-A definition that raises ends its question as failed, with the cause, instead of leaving it to be
-tried for ever by whoever finds it.
+Definitions are plug-ins and may raise anything. One that does ends its question as failed, with the
+cause, instead of leaving it to be tried for ever by whoever finds it; that is why everything is
+caught here, and logged with its traceback.
 """
 
 from __future__ import annotations

@@ -125,6 +125,8 @@ def _each(action: Callable[[Due], int], due: Iterable[Due]) -> int:
         except redis.RedisError:
             raise
         except Exception:
+            # Such as a record that cannot be read: it stays due and is logged again, which costs
+            # less than all questions behind it missing their deadlines.
             log.exception("a due transition failed", item=str(item))
     return total
 

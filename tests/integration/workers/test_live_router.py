@@ -180,7 +180,7 @@ def test_questions_have_their_own_queue(app: Celery) -> None:
 def test_an_answer_is_a_success(app: Celery, router: LiveRouter) -> None:
     publisher = CeleryPublisher(app, router)
     publisher.finish(_terminal(WorkflowStatus.ANSWERED, rows=[[1]], latency_seconds=2.0))
-    publisher.finish(_terminal(WorkflowStatus.ANSWERED, rows=[[1]]))
+    publisher.finish(_terminal(WorkflowStatus.ANSWERED, rows=[[1]], latency_seconds=3.0))
     assert app.AsyncResult("w").get(timeout=5) == {"rows": [[1]], "latency_seconds": 2.0}
 
 

@@ -79,6 +79,18 @@ def test_events_wait_for_a_broker_that_is_away(
     pipe.close()
 
 
+def test_events_that_cannot_be_encoded_do_not_hold_up_the_others(app: Celery) -> None:
+    pipe = _Pipe(app)
+    pipe.trouble = [TypeError("not JSON")]
+    pipe.put(_event(0))
+    until = time.monotonic() + PATIENCE
+    while not pipe.dropped and time.monotonic() < until:
+        time.sleep(0.01)
+    pipe.put(_event(1))
+    pipe.close(PATIENCE)
+    assert (_numbers(pipe), pipe.dropped) == ([1], 1)
+
+
 def test_a_full_pipe_gives_up_the_oldest(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MAX_WAITING", 3)
     pipe = _Pipe(app)
