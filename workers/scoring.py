@@ -1,35 +1,51 @@
 """`python -m workers.scoring`: runs predictions and gold in the sandbox and compares.
 
 Standard input: one JSON object with `questions` (fields of `GoldQuestion`), `files` (database →
-fields of `DatabaseFile`) and `predictions` (question key → SQL). Standard output: the score as one
-JSON object.
+fields of `DatabaseFile`), `statements` (a list of question key and SQL), `metric` (`bird` or
+`spider`) and `timings` (see `Scorer`). Standard output: one line of JSON per statement as it is
+judged, `{"place": …, "verdict": {…}}`, in any order.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 from hexgen_celery.evaluation.questions import GoldQuestion
-from hexgen_celery.evaluation.scoring import Score, Scorer
+from hexgen_celery.evaluation.scoring import Match, Scorer, bird_match, spider_result_match
 from hexgen_celery.sql.execution import DatabaseFile
 from workers.sandbox_pool import SandboxPool
 
 PARALLEL = 2
+METRICS: dict[str, Match] = {"bird": bird_match, "spider": spider_result_match}
 
 
-def score(job: dict[str, Any]) -> Score:
-    """Score one job; see the module for its keys."""
-    questions = [GoldQuestion(**fields) for fields in job["questions"]]
+def score(job: dict[str, Any]) -> None:
+    """Judge every statement of one job; see the module for its keys."""
+    questions = {each.key: each for each in (GoldQuestion(**item) for item in job["questions"])}
     files = {name: DatabaseFile(**fields) for name, fields in job["files"].items()}
-    with SandboxPool(PARALLEL) as sandbox:
-        return Scorer(sandbox, files, parallel=PARALLEL).score(questions, job["predictions"])
+    printing = threading.Lock()
+    with SandboxPool(PARALLEL) as sandbox, ThreadPoolExecutor(PARALLEL) as threads:
+        scorer = Scorer(sandbox, files, match=METRICS[job["metric"]], timings=job["timings"])
+
+        def judge(numbered: tuple[int, tuple[str, str]]) -> None:
+            place, (key, sql) = numbered
+            verdict = asdict(scorer.judge(questions[key], sql))
+            with printing:
+                sys.stdout.write(json.dumps({"place": place, "verdict": verdict}) + "\n")
+                sys.stdout.flush()
+
+        for _ in threads.map(judge, enumerate(job["statements"])):
+            pass
 
 
 def main() -> int:
     """Score the job on standard input."""
-    json.dump(score(json.load(sys.stdin)).to_json(), sys.stdout)
+    score(json.load(sys.stdin))
     return 0
 
 

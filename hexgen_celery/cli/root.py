@@ -66,6 +66,9 @@ COMMANDS = {
     "bird": LazyCommand(
         "hexgen_celery.cli.bird:bird_group", "Run the questions of a BIRD directory."
     ),
+    "spider": LazyCommand(
+        "hexgen_celery.cli.spider:spider_group", "Run the questions of a Spider directory."
+    ),
     "simulate": LazyCommand(
         "hexgen_celery.cli.simulate:simulate_command", "Simulate a workload in virtual time."
     ),

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hexgen_celery.errors import HexgenError
+from hexgen_celery.sql.execution import DatabaseFile
+from hexgen_celery.sql.readonly import is_wal_file
 
 UNRATED = "unrated"
 
@@ -48,6 +50,13 @@ class QuestionSet:
     source: Path
     questions: tuple[GoldQuestion, ...]
     databases: dict[str, Path]
+
+    def files(self) -> dict[str, DatabaseFile]:
+        """How to open each database; nobody writes a published one while it is read."""
+        return {
+            name: DatabaseFile(str(path), immutable=is_wal_file(str(path)))
+            for name, path in self.databases.items()
+        }
 
 
 def select(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hexgen_celery.evaluation.questions import GoldQuestion
@@ -15,10 +15,21 @@ from hexgen_celery.sql.execution import (
     Executor,
     StatementLimits,
 )
-from hexgen_celery.sql.metrics import execution_match, soft_f1, spider_match
+from hexgen_celery.sql.metrics import (
+    VES_LOWEST_REWARD,
+    execution_match,
+    r_ves,
+    soft_f1,
+    spider_match,
+    time_ratio,
+    ves_reward,
+)
 
 EVALUATION_LIMITS = StatementLimits(seconds=30.0, rows=500_000, result_bytes=32_000_000)
 """BIRD's 30 seconds; a result beyond the other two never matches."""
+
+LEAST_SECONDS = 1e-6
+"""The clock's grain: a statement that took no measurable time took this."""
 
 OnVerdict = Callable[["Verdict"], None]
 Match = Callable[[GoldQuestion, ExecuteResult, ExecuteResult], bool]
@@ -46,7 +57,8 @@ class Verdict:
     """How one prediction compares. `answered` means that there was SQL to run at all.
 
     `status` is the predicted statement's, or `missing`; `gold_status` the gold's. `seconds` is the
-    predicted statement's time.
+    predicted statement's time. `reward` is BIRD's for its speed, 0 when it is wrong, None when
+    nobody timed it.
     """
 
     key: str
@@ -59,6 +71,7 @@ class Verdict:
     gold_status: str
     error: str = ""
     seconds: float = 0.0
+    reward: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +124,18 @@ class Score:
         scores = [verdict.soft_f1 for verdict in self.verdicts]
         return sum(scores) / len(scores) if scores else 0.0
 
+    @property
+    def r_ves(self) -> float | None:
+        """BIRD's R-VES in percent; None where the statements were not timed."""
+        rewards = [verdict.reward for verdict in self.verdicts if verdict.reward is not None]
+        return r_ves(rewards) if rewards and len(rewards) == len(self.verdicts) else None
+
     def to_json(self) -> dict[str, Any]:
         """Totals as plain values: `ex`, `questions`, `answered`, `correct`, `by_difficulty`, …"""
         return {
             **self.total.to_json(),
             "soft_f1": self.soft_f1,
+            "r_ves": self.r_ves,
             "by_difficulty": _json_of(self.by_difficulty),
             "by_database": _json_of(self.by_database),
         }
@@ -142,13 +162,17 @@ def _json_of(tallies: Mapping[str, Tally]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Runs gold and prediction of each question and compares, `parallel` questions at a time."""
+    """Runs gold and prediction of each question and compares, `parallel` questions at a time.
+
+    `timings`: how often the statements of a right answer are timed for R-VES (BIRD: 100); 0 never.
+    """
 
     executor: Executor
     files: Mapping[str, DatabaseFile]
     limits: StatementLimits = EVALUATION_LIMITS
     match: Match = bird_match
     parallel: int = 2
+    timings: int = 0
 
     def score(
         self,
@@ -168,13 +192,26 @@ class Scorer:
 
     def judge(self, question: GoldQuestion, sql: str) -> Verdict:
         """Compare one prediction. An error or a time-out, on either side, never matches."""
+        unrewarded = 0.0 if self.timings else None
         if not sql.strip():
-            return _verdict(question, None, None, False)
+            return replace(_verdict(question, None, None, False), reward=unrewarded)
         predicted = self._run(question, sql)
         gold = self._run(question, question.gold)
         comparable = all(result.ok and not result.truncated for result in (predicted, gold))
         correct = comparable and self.match(question, predicted, gold)
-        return _verdict(question, predicted, gold, correct, comparable)
+        verdict = _verdict(question, predicted, gold, correct, comparable)
+        reward = self._reward(question, sql) if correct and self.timings else unrewarded
+        return replace(verdict, reward=reward)
+
+    def _reward(self, question: GoldQuestion, sql: str) -> float:
+        """BIRD's reward for the speed of a right prediction; gold and it run in turn."""
+        ours, theirs = [], []
+        for _ in range(self.timings):
+            predicted, gold = self._run(question, sql), self._run(question, question.gold)
+            if predicted.ok and gold.ok:
+                ours.append(max(predicted.seconds, LEAST_SECONDS))
+                theirs.append(max(gold.seconds, LEAST_SECONDS))
+        return ves_reward(time_ratio(theirs, ours)) if ours else VES_LOWEST_REWARD
 
     def _run(self, question: GoldQuestion, sql: str) -> ExecuteResult:
         file = self.files[question.database]

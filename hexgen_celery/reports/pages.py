@@ -21,7 +21,7 @@ def write_pages(report: Report, directory: Path) -> tuple[Path, Path]:
     return written[0], written[1]
 
 
-def render(report: Report, template: str) -> str:
+def render(report: object, template: str) -> str:
     """Fill one of the templates beside this module."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined

@@ -31,6 +31,7 @@ def _candidate_json(branch: Branch, cluster: Cluster | None) -> Json:
         "node": shown.request if shown else f"candidate.{branch.number}",
         "execution": shown.execution if shown else "",
         "sql": shown.sql if shown else "",
+        "written": shown.written if shown else "",
         "status": shown.status if shown else "failed",
         "error": (shown.error if shown else "") or branch.failure,
         "row_count": shown.row_count if shown else 0,
