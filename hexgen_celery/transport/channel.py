@@ -25,6 +25,7 @@ from hexgen_celery.transport.qos import LeasedQoS
 from hexgen_celery.transport.scripts import Nothing, QueueScripts, queue_script
 
 SORTED_PREFIX = "gpu."
+SORTED_LANE = "all sorted sets"
 _OPTIONS = (
     "queue_root",
     "lease_seconds",
@@ -226,13 +227,13 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         ordered = tuple(queue for queue in leased if is_sorted(queue))
         wanted = {queue: (queue,) for queue in leased if not is_sorted(queue)}
         if ordered:
-            wanted["sorted"] = ordered
+            wanted[SORTED_LANE] = ordered
         for name, lane in list(self._lanes.items()):
             if name not in wanted or (isinstance(lane, SortedLane) and lane.queues != ordered):
                 self._close_lane(self._lanes.pop(name))
         for name, queues in wanted.items():
             if name not in self._lanes:
-                is_set = name == "sorted" and bool(ordered)
+                is_set = name == SORTED_LANE
                 self._lanes[name] = SortedLane(self, queues) if is_set else ListLane(self, name)
         self._lane_cycle.update(self._lanes)
         if self._lanes:
