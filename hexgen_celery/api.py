@@ -29,7 +29,7 @@ from hexgen_celery.errors import BrokerUnavailable, UnknownWorkflow
 from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.keys import Keys
 from hexgen_celery.ledger import Ledger
-from hexgen_celery.names import ASK, ASK_QUEUE
+from hexgen_celery.names import ASK, ASK_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
 from hexgen_celery.redis_client import connect
 from hexgen_celery.results import ResultReader
@@ -55,7 +55,12 @@ __all__ = [
     "Tokens",
 ]
 
+ENTRANCES = (ASK_QUEUE, DEFAULT_QUEUE)
+"""Where questions wait to be accepted: Celery clients without our routes use its default queue."""
+
 CANCEL_SECONDS = 5.0
+ACCEPTANCE_SECONDS = 1.0
+LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,7 @@ class Client:
         record = self._store.load(workflow_id)
         if record is not None and record.finished_at is not None:
             return False
-        if record is None and not self._waits_to_be_accepted(workflow_id):
+        if record is None and not self._is_about_to_begin(workflow_id):
             raise _unknown(workflow_id)
         self.app.control.revoke(workflow_id)
         outcome = next(iter(self._results.as_completed([workflow_id], CANCEL_SECONDS)), None)
@@ -281,12 +286,25 @@ class Client:
         self._results.send(ASK, workflow_id, payload)
         return Pending(workflow_id, asked, float(payload["slo_seconds"]), self)
 
+    def _is_about_to_begin(self, workflow_id: str) -> bool:
+        """Whether the question has begun meanwhile, or waits to be accepted.
+
+        While a control worker accepts it, it is neither: hence more than one look.
+        """
+        until = time.monotonic() + ACCEPTANCE_SECONDS
+        while not (self._waits_to_be_accepted(workflow_id) or self._store.exists(workflow_id)):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+
     def _waits_to_be_accepted(self, workflow_id: str) -> bool:
-        messages = cast("list[str]", self._redis.lrange(ASK_QUEUE, 0, -1))
+        lists = (self._redis.lrange(queue, 0, -1) for queue in ENTRANCES)
+        messages = (message for each in lists for message in cast("list[str]", each))
         return any(workflow_id in message for message in messages)
 
     def _unaccepted(self) -> int:
-        return int(self._redis.llen(ASK_QUEUE))
+        return sum(int(self._redis.llen(queue)) for queue in ENTRANCES)
 
 
 def _settings(given: Settings | str | None) -> Settings:

@@ -20,7 +20,7 @@ from .conftest import RunningCluster
 
 pytestmark = pytest.mark.integration
 KNOWN = {"question_key": "cities:all"}
-SLOW = {"question_key": "cities:slow", "max_tokens": 25_000}
+SLOW = {"question_key": "cities:slow", "max_tokens": 25_000, "linking": "model"}
 
 
 def test_an_answer_has_rows_sql_candidates_and_times(cluster: RunningCluster) -> None:
@@ -92,6 +92,16 @@ def test_a_slow_question_can_be_watched_and_cancelled(cluster: RunningCluster) -
     assert outcome.status == "cancelled"
     assert not pending.cancel(), "it had ended already"
     assert client.status(pending.id).finished_at is not None
+
+
+def test_a_question_can_be_cancelled_at_any_moment_of_its_beginning(
+    cluster: RunningCluster,
+) -> None:
+    """On its way, accepted and not begun, begun: there is no moment in which it is unknown."""
+    for step in range(40):
+        pending = cluster.client.ask("Slowly?", "cities", 600, options=SLOW)
+        time.sleep(step / 2_000)
+        assert pending.cancel()
 
 
 def test_the_deadline_ends_a_slow_question(cluster: RunningCluster) -> None:
