@@ -52,7 +52,7 @@ class Submission:
     """One question as accepted. Times are Unix seconds; `deadline` = submitted_at + slo_seconds.
 
     `options` are the per-submission settings of the workflow (already validated); `workflow` names
-    the definition. `database` and `schema_part` are empty where the workflow has no database.
+    the definition. `database` is empty where the workflow has none.
     """
 
     workflow_id: str
@@ -206,7 +206,8 @@ class Expansion:
 
 
 class Definition(Protocol):
-    """A workflow. Methods are pure and quick (no I/O except immutable files read at start)."""
+    """A workflow. Methods are quick and change nothing; besides their arguments they read only what
+    is the same for every process (files read at start, the registered databases)."""
 
     name: str
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from hexgen_celery.errors import InvalidWorkload
 from hexgen_celery.workloads.model import RecordedTimes, WorkloadQuestion, WorkloadRequest
@@ -74,7 +74,9 @@ def _request(row: object, position: int, earlier: set[int], where: str) -> Workl
     after = row.get("after", [])
     if number in earlier:
         raise _invalid(where, "id", f"{number} occurs twice", "number requests uniquely")
-    if not isinstance(after, list) or not set(after) <= earlier:
+    if not isinstance(after, list) or not all(
+        _is_whole(name) and name in earlier for name in after
+    ):
         hint = "list prerequisites before the requests that need them"
         raise _invalid(where, "after", f"names unknown requests: {after!r}", hint)
     step = str(row.get("step", ""))
@@ -99,11 +101,15 @@ def _tokens(
     row: Mapping[str, Any], name: str, where: str, *, least: int, default: int | None = None
 ) -> int:
     value = row.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not _is_whole(value) or value < least:
         raise _invalid(
             where, name, f"must be a whole number from {least}, got {value!r}", "correct the file"
         )
     return value
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _seconds(row: Mapping[str, Any], name: str, where: str) -> float | None:

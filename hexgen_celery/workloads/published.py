@@ -74,9 +74,9 @@ def parse_published(document: Sequence[Any], name: str) -> tuple[WorkloadQuestio
 def _named_steps(entry: object, where: str) -> list[dict[str, Any]]:
     """The entry's requests with our step names; the candidates are told apart by their order."""
     rows = entry.get(REQUESTS_FIELD) if isinstance(entry, Mapping) else None
-    if not isinstance(rows, list):
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise InvalidWorkload(
-            f"{where}: {REQUESTS_FIELD} is missing",
+            f"{where}: {REQUESTS_FIELD} is missing or is no list of objects",
             field=REQUESTS_FIELD,
             hint="every entry lists its requests",
         )
@@ -95,12 +95,18 @@ def _named_steps(entry: object, where: str) -> list[dict[str, Any]]:
 
 def _schema_tokens(entries: Sequence[Sequence[Mapping[str, Any]]]) -> int:
     beside = [
-        int(row.get("input_length", 0)) - STEPS[row["step"]].template_tokens
+        _known_length(row) - STEPS[row["step"]].template_tokens
         for entry in entries
         for row in entry
         if row["step"].startswith(CANDIDATE)
     ]
     return max(0, min(beside, default=0))
+
+
+def _known_length(row: Mapping[str, Any]) -> int:
+    """The prompt's length; 0 for what is no number, which is refused with the question."""
+    size = row.get("input_length")
+    return size if isinstance(size, int) else 0
 
 
 def _canonical(rows: Sequence[Mapping[str, Any]], name: str, schema: int) -> dict[str, Any]:
@@ -121,15 +127,14 @@ def _canonical_request(
     row: Mapping[str, Any], number: int, after: list[int], schema: int
 ) -> dict[str, Any]:
     step = STEPS[row["step"]]
-    size = row.get("input_length")
-    known = size if isinstance(size, int) else 0
+    known = _known_length(row)
     template = min(step.template_tokens, known)
     return {
         "id": number,
         "stage": step.stage,
         "step": row["step"],
         "after": after,
-        "input_tokens": size,
+        "input_tokens": row.get("input_length"),
         "output_tokens": row.get("output_length"),
         "template_tokens": template,
         "schema_tokens": min(schema, known - template) if step.schema_follows else 0,

@@ -79,6 +79,8 @@ def test_recorded_times_survive_a_round_trip(tmp_path: Path) -> None:
         ({"requests": [7]}, "requests"),
         ({"arrival": "noon"}, "arrival"),
         ({"requests": [{**LINE["requests"][1]}]}, "after"),
+        ({"requests": [{**LINE["requests"][0], "after": [[0]]}]}, "after"),
+        ({"requests": [{**LINE["requests"][0], "after": "0"}]}, "after"),
         ({"requests": [LINE["requests"][0], LINE["requests"][0]]}, "id"),
         ({"requests": [{**LINE["requests"][0], "output_tokens": 0}]}, "output_tokens"),
         ({"requests": [{**LINE["requests"][0], "template_tokens": 31}]}, "input_tokens"),
@@ -133,6 +135,15 @@ def test_a_published_trace_gets_its_edges_and_parts_back(tmp_path: Path) -> None
     [
         ([{"step": "dance", "input_length": 1, "output_length": 1}], "step"),
         ([{"step": "revise", "output_length": 1}], "input_tokens"),
+        (
+            [{"step": "generate_candidate_x", "input_length": None, "output_length": 1}],
+            "input_tokens",
+        ),
+        (
+            [{"step": "generate_candidate_x", "input_length": "x", "output_length": 1}],
+            "input_tokens",
+        ),
+        (["revise"], "Text2SQLRequest"),
         (None, "Text2SQLRequest"),
     ],
 )
