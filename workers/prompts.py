@@ -9,8 +9,8 @@ from typing import Protocol
 
 from hexgen_celery.parts import SYNTHETIC, MissingPart
 from hexgen_celery.workflows.definition import LlmCall
+from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
 
-CHARACTERS_PER_TOKEN = 4
 QUESTION_ROLE = "user"
 
 Message = tuple[str, str]

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from hexgen_celery.core.estimates import PathNode, critical_path
 from hexgen_celery.core.urgency import laxity
 from hexgen_celery.workflows.candidate_branches import Branch, Nodes, Phase, request_id
 from hexgen_celery.workflows.definition import NodeKind, NodeStatus, Submission
@@ -27,6 +25,7 @@ ROUND = "correction round"
 CHOICE = "choice by the model"
 CANDIDATE = "candidate"
 UNIT_TESTS_NODE = "unit_tests"
+EXECUTE = "execute"
 
 StepTokens = Callable[[str], float]
 """Tokens that a request of this step is expected to generate."""
@@ -153,27 +152,23 @@ def _rest_seconds(
     steps = [*_branch_steps(economies, situation.branches), *_evaluation_steps(economies)]
     if UNIT_TESTS_NODE in situation.nodes and UNIT_TESTS_NODE in steps:
         steps.remove(UNIT_TESTS_NODE)
-    seconds = {step: pace * tokens(step) for step in steps if step != "execute"}
-    names = [str(place) for place in range(len(steps))]
-    after = {second: (first,) for first, second in pairwise(names)}
-    path = [
-        PathNode(name, step, step, after.get(name, ()), seconds.get(step, rules.execution_seconds))
-        for name, step in zip(names, steps, strict=True)
-    ]
-    return rules.margin * critical_path(path)
+    seconds = (
+        rules.execution_seconds if step == EXECUTE else pace * tokens(step) for step in steps
+    )
+    return rules.margin * sum(seconds)
 
 
 def _branch_steps(economies: Economies, branches: Sequence[Branch]) -> list[str]:
-    """What the slowest candidate needs until it has a result: one request and its execution.
+    """What the slowest candidate needs until it has a result: one request, then its execution.
 
     Corrections beyond the next one are rare enough not to be reckoned with before they come.
     """
     if any(_awaits_candidate(branch) for branch in branches):
-        return ["candidate", "execute"]
+        return ["candidate", EXECUTE]
     if any(_awaits_correction(branch, economies.rounds) for branch in branches):
-        return ["revise", "execute"]
+        return ["revise", EXECUTE]
     unsettled = any(branch.phase in (Phase.EXECUTE, Phase.RUNNING) for branch in branches)
-    return ["execute"] if unsettled else []
+    return [EXECUTE] if unsettled else []
 
 
 def _awaits_candidate(branch: Branch) -> bool:

@@ -6,6 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+CHARACTERS_PER_TOKEN = 4
+"""Wherever nobody counts. English and SQL come to about this with the usual vocabularies; synthetic
+prompts and emulated instances go by it exactly, so that their lengths agree."""
+
 
 class TokenCounter(Protocol):
     """Anything that says how long a text is, in tokens."""
@@ -17,13 +21,9 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RatioCounter:
-    """Tokens by a fixed number of characters per token, rounded up.
+    """Tokens by a fixed number of characters per token, rounded up."""
 
-    Four characters a token is what English and SQL come to with the usual vocabularies; it is also
-    what emulated instances count by.
-    """
-
-    characters_per_token: float = 4.0
+    characters_per_token: float = CHARACTERS_PER_TOKEN
 
     def __post_init__(self) -> None:
         if not self.characters_per_token > 0:

@@ -36,9 +36,9 @@ from hexgen_celery.workflows.definition import (
 )
 from hexgen_celery.workflows.output_lengths import OutputLengths
 from hexgen_celery.workflows.request_writer import Place, request_metadata
+from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
 
 LINE = "line"
-CHARACTERS_PER_TOKEN = 4
 MAX_REQUESTS = 1_000
 MAX_TOKENS = 1_000_000
 _DIGEST_CHARACTERS = 64

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hexgen_celery.core.prefix import Prefix
+from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
 from workers.emulation.api_error import ApiError
 from workers.emulation.inference import BAD_REQUEST, InferenceRequest
 from workers.emulation.replay import ReplayRecord, ReplayStore
 from workers.emulation.tokens import (
-    CHARACTERS_PER_TOKEN,
     count_tokens,
     declared_prefix,
     filler,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hexgen_celery.core.prefix import Prefix, PrefixPart
+from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
 
-CHARACTERS_PER_TOKEN = 4
 BLOCK_TOKENS = 64
 """Grain at which prompts without declared parts are compared for shared beginnings."""
 
