@@ -6,7 +6,8 @@ import redis
 
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
-from hexgen_celery.sql.databases import DatabaseRegistry, RedisHash
+from hexgen_celery.sql.databases import DatabaseRegistry
+from hexgen_celery.sql.text_hash import RedisHash
 
 
 def open_databases(client: redis.Redis, keys: Keys, settings: Settings) -> DatabaseRegistry:

@@ -6,7 +6,6 @@ runs against real files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -104,6 +103,3 @@ class Executor(Protocol):
     def execute(self, request: ExecuteRequest) -> ExecuteResult:
         """Run the statement and report; a failing statement is a result, never an exception."""
         ...
-
-
-Execute: TypeAlias = Callable[[ExecuteRequest], ExecuteResult]

