@@ -15,6 +15,9 @@ Run = Callable[[ExecuteRequest], ExecuteResult]
 
 COMPILE_LIMITS = StatementLimits(seconds=5.0, rows=1, result_bytes=1_000)
 """Compiling takes a millisecond; a statement made to take longer is refused."""
+COMPILE_SECONDS = 5.0
+"""For all compilations of one statement and its repairs."""
+TOO_SLOW = "compiling the statement took too long"
 SPELLING_LIMITS = StatementLimits(seconds=1.0, rows=3, result_bytes=4_000)
 """One pass over one column; where that takes longer, the text stays as it is."""
 
@@ -36,6 +39,7 @@ class StatementChecks:
         self._file = file
         self._token = token
         self._run = run
+        self._compiled_seconds = 0.0
 
     def check(self, sql: str, *, repairs: bool = True, hint: str | None = None) -> Checked:
         """What to execute in place of `sql`, or why it must not be executed.
@@ -55,8 +59,11 @@ class StatementChecks:
         return Checked(prepared, fitter.fit(prepared.sql, hint))
 
     def _compile(self, sql: str) -> str:
+        if self._compiled_seconds >= COMPILE_SECONDS:
+            return TOO_SLOW
         request = ExecuteRequest(self._file, sql, COMPILE_LIMITS, self._token, "explain")
         result = self._run(request)
+        self._compiled_seconds += result.seconds
         return "" if result.ok else result.error or result.status
 
     def _spellings(self, table: str, column: str, text: str) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ RULES: tuple[Rule, ...] = (
 
 MAX_REPAIRS = 12
 MAX_TRIALS = 60
+MAX_TRIED_CHARS = 200_000
+"""Characters examined in all trials, so that long statements get few of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Workshop:
         """`sql` made sound by edits, if that is possible; else as it is, with its diagnosis."""
         first = current = self._diagnose(sql)
         repairs: list[Repair] = []
-        trials = MAX_TRIALS
+        trials = min(MAX_TRIALS, MAX_TRIED_CHARS // (len(sql) + 1))
         while not current.sound and not current.refusal and len(repairs) < MAX_REPAIRS:
             step, trials = self._improve(current, trials)
             if step is None:
