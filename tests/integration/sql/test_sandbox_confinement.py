@@ -171,15 +171,22 @@ def test_an_endless_answer_is_cut_off(
     assert "exceeds" in result.error
 
 
-def _can_become_nobody() -> bool:
-    """Whether this is root, and the interpreter is readable for everyone."""
-    return os.geteuid() == 0 and all(
-        path.stat().st_mode & 0o005 == 0o005 for path in Path(sys.executable).resolve().parents
-    )
+def _public_python() -> str | None:
+    """An interpreter that every user may run, where this is root and its package is as public."""
+    found = (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin"))
+    public = [each for each in found if each and _is_public(Path(each).resolve())]
+    return public[0] if public and os.geteuid() == 0 and _is_public(PROJECT / "workers") else None
 
 
-@pytest.mark.skipif(not _can_become_nobody(), reason="only root can become another user")
-def test_the_program_runs_as_another_user_where_the_owner_is_root() -> None:
+def _is_public(path: Path) -> bool:
+    return all(each.stat().st_mode & 0o001 for each in (path, *path.parents))
+
+
+@pytest.mark.skipif(_public_python() is None, reason="only root can become another user")
+def test_the_program_runs_as_another_user_where_the_owner_is_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", _public_python())
     nobody = pwd.getpwnam("nobody")
     folder = Path(tempfile.gettempdir()) / f"hexgen-public-{os.getpid()}"
     folder.mkdir(mode=0o755)
