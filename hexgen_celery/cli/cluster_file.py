@@ -27,12 +27,17 @@ HETEROGENEOUS = (
 
 
 def emulated_cluster(
-    directory: Path, *, replay: Iterable[Path], speed: float, pipeline: str = ""
+    directory: Path,
+    *,
+    replay: Iterable[Path],
+    speed: float,
+    pipeline: str = "",
+    kinds: Iterable[EmulatedPool] = HETEROGENEOUS,
 ) -> str:
-    """One emulated server of each kind in `HETEROGENEOUS`, answering from `replay`."""
+    """One emulated server of each of `kinds`, answering from `replay`."""
     sources = json.dumps([str(path.absolute()) for path in replay])
     head = f"[emulator]\nspeed = {speed:g}\nreplay = {sources}\n"
-    return _document(directory, head + pipeline, map(_emulated_pool, HETEROGENEOUS))
+    return _document(directory, head + pipeline, map(_emulated_pool, kinds))
 
 
 def real_server_cluster(directory: Path, *, url: str, model: str) -> str:
