@@ -25,13 +25,13 @@ from hexgen_celery.app import create_app
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.databases import open_databases
-from hexgen_celery.errors import BrokerUnavailable, UnknownWorkflow
+from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission, UnknownWorkflow
 from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.keys import Keys
 from hexgen_celery.ledger import Ledger
 from hexgen_celery.names import ASK, ASK_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
-from hexgen_celery.redis_client import connect
+from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
 from hexgen_celery.submission import TEXT_TO_SQL, validate
@@ -166,13 +166,14 @@ class Client:
         asked = Question(question, database, slo_seconds, evidence, tenant, options=options or {})
         return self.ask_many([asked])[0]
 
+    @naming_a_lost_broker()
     def ask_many(self, questions: Iterable[Question]) -> list[Pending]:
-        """Ask all of them together; raises like `ask`, and then none is sent."""
+        """Ask all of them together; raises like `ask`, with the number at fault: none is sent."""
         now = time.time()
         default = self.settings.deadline.default_slo_seconds
         payloads = [(asked, asked.payload(default, now)) for asked in questions]
-        for _, payload in payloads:
-            validate(payload, self.settings, self.registry)
+        for number, (_, payload) in enumerate(payloads, start=1):
+            self._check(payload, f"question {number}: " if len(payloads) > 1 else "")
         return [self._send(asked, payload) for asked, payload in payloads]
 
     def pending(self, workflow_id: str) -> Pending:
@@ -189,6 +190,7 @@ class Client:
         for workflow_id, outcome in self._results.as_completed(waiting, timeout):
             yield waiting[workflow_id], outcome
 
+    @naming_a_lost_broker()
     def status(self, workflow_id: str) -> QuestionStatus:
         """Where a question is now; raises UnknownWorkflow."""
         record = self._store.load(workflow_id)
@@ -196,12 +198,14 @@ class Client:
             raise _unknown(workflow_id)
         return question_status(record)
 
+    @naming_a_lost_broker()
     def running(self) -> list[QuestionStatus]:
         """Every question that has not ended, the nearest deadline first."""
         ids = cast("list[str]", self._redis.zrange(self.keys.deadlines, 0, -1))
         records = (self._store.load(workflow_id) for workflow_id in ids)
         return [question_status(record) for record in records if record is not None]
 
+    @naming_a_lost_broker()
     def trace(self, workflow_id: str) -> list[Json]:
         """What happened to a question, oldest first; raises UnknownWorkflow."""
         events = self.events.of(workflow_id)
@@ -209,6 +213,7 @@ class Client:
             raise _unknown(workflow_id)
         return events
 
+    @naming_a_lost_broker()
     def cancel(self, workflow_id: str) -> bool:
         """Stop all work on a question and wait until it has ended; False when it had already.
 
@@ -230,11 +235,13 @@ class Client:
             )
         return isinstance(outcome[1], NoAnswer) and outcome[1].status == "cancelled"
 
+    @naming_a_lost_broker()
     def queues(self) -> list[QueueStatus]:
         """The load of every queue that has work or an instance."""
         _, records = InstanceDirectory(self._redis, self.keys).snapshot()
         return queue_statuses(Ledger(self._redis, self.keys).read(), records, self._unaccepted())
 
+    @naming_a_lost_broker()
     def databases(self) -> list[DatabaseEntry]:
         """Every registered database."""
         return [self.registry.entry(name) for name in self.registry.names()]
@@ -280,6 +287,13 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _check(self, payload: Json, place: str) -> None:
+        try:
+            validate(payload, self.settings, self.registry)
+        except InvalidSubmission as error:
+            message = f"{place}{error.message}"
+            raise type(error)(message, hint=error.hint, field=error.field) from error
 
     def _send(self, asked: Question, payload: Json) -> Pending:
         workflow_id = str(uuid.uuid4())

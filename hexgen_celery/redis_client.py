@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
@@ -36,6 +39,24 @@ def connect_binary(settings: Settings) -> redis.Redis:
         InvalidSettings: the URL or the password file is unusable.
     """
     return _checked(settings, decode=False)
+
+
+def lost_broker(error: Exception) -> BrokerUnavailable:
+    """What to raise when the connection broke under way and did not come back."""
+    return BrokerUnavailable(
+        f"the connection to Redis was lost: {error}",
+        field="broker.url",
+        hint="look with `hexgen doctor`; questions that were accepted are in `hexgen status`",
+    )
+
+
+@contextlib.contextmanager
+def naming_a_lost_broker() -> Iterator[None]:
+    """Raise BrokerUnavailable where redis-py gives up on a connection."""
+    try:
+        yield
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise lost_broker(error) from error
 
 
 def _checked(settings: Settings, *, decode: bool) -> redis.Redis:

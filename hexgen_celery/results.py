@@ -9,22 +9,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+import redis
 from celery import Celery, states
 from celery.result import denied_join_result
 from kombu.exceptions import OperationalError
 
 from hexgen_celery.answers import Answer, NoAnswer, Outcome
 from hexgen_celery.errors import BrokerUnavailable, QuestionFailed
+from hexgen_celery.redis_client import lost_broker
 from hexgen_celery.workflows.definition import Json
 
 POLL_SECONDS = 0.05
+OUTAGE_SECONDS = 30.0
 
 
 class ResultReader:
-    """The root tasks of questions as a client sees them."""
+    """The root tasks of questions as a client sees them.
 
-    def __init__(self, app: Celery) -> None:
+    `outage_seconds` is how long Redis may be away while somebody waits: questions outlive its
+    restart, so whoever waits for them should too.
+    """
+
+    def __init__(self, app: Celery, outage_seconds: float = OUTAGE_SECONDS) -> None:
         self._app = app
+        self._outage_seconds = outage_seconds
 
     def send(self, task: str, workflow_id: str, arguments: Json) -> None:
         """Send the root task of a question.
@@ -45,11 +53,22 @@ class ResultReader:
     def as_completed(
         self, workflow_ids: Iterable[str], timeout: float | None
     ) -> Iterator[tuple[str, Outcome]]:
-        """Each question's end as it comes, until all have ended or `timeout` seconds passed."""
+        """Each question's end as it comes, until all have ended or `timeout` seconds passed.
+
+        Raises:
+            BrokerUnavailable: Redis stayed away for longer than `outage_seconds`.
+        """
         waiting = dict.fromkeys(workflow_ids)
         until = None if timeout is None else time.monotonic() + timeout
+        read_at = time.monotonic()
         while waiting:
-            ended = self._ended(list(waiting))
+            try:
+                ended = self._ended(list(waiting))
+                read_at = time.monotonic()
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                if time.monotonic() - read_at > self._outage_seconds:
+                    raise lost_broker(error) from error
+                ended = []
             for workflow_id, outcome in ended:
                 del waiting[workflow_id]
                 yield workflow_id, outcome

@@ -29,12 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except HexgenError as error:
-        _complain(describe(error))
-        return USER_ERROR
     except Exception as error:
-        _complain(f"unexpected {type(error).__name__}: {error}. The trace is in {_keep_trace()}")
-        return INTERNAL_ERROR
+        return _report(error)
     return result if isinstance(result, int) else 0
 
 
@@ -43,6 +39,26 @@ def describe(error: HexgenError) -> str:
     place = f" [{error.field}]" if error.field and error.field not in error.message else ""
     hint = f". {error.hint}" if error.hint else ""
     return f"{error.message}{place}{hint}"
+
+
+def _report(error: Exception) -> int:
+    """Tell what went wrong; returns the exit code. To be called where `error` is handled."""
+    known = error if isinstance(error, HexgenError) else _lost_broker(error)
+    if known is not None:
+        _complain(describe(known))
+        return USER_ERROR
+    _complain(f"unexpected {type(error).__name__}: {error}. The trace is in {_keep_trace()}")
+    return INTERNAL_ERROR
+
+
+def _lost_broker(error: Exception) -> HexgenError | None:
+    """`error` in our words if Redis went away under way; imported late, for a quick overview."""
+    import redis
+
+    from hexgen_celery.redis_client import lost_broker
+
+    lost = isinstance(error, redis.ConnectionError | redis.TimeoutError)
+    return lost_broker(error) if lost else None
 
 
 def _complain(line: str) -> None:

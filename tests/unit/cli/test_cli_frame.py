@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+import redis
 
 from hexgen_celery import cli
 from hexgen_celery.cli.root import COMMANDS, LazyCommand, hexgen
@@ -110,3 +111,13 @@ def test_missing_configuration_is_a_clear_error(
     assert cli.main(["--config", str(tmp_path / "absent.toml"), "status"]) == 2
     assert "cannot read the configuration" in capsys.readouterr().err
     assert hexgen.name == "hexgen"
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("refused"), redis.TimeoutError("late")])
+def test_a_broker_lost_under_way_is_no_mistake_of_ours(
+    error: Exception, failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(error)
+    assert cli.main(["fail"]) == 2
+    assert "connection to Redis was lost" in capsys.readouterr().err
+    assert not Path(".hexgen").exists()
