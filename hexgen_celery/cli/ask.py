@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -117,27 +118,35 @@ def read_questions(file: Path, defaults: dict[str, Any]) -> list[Question]:
         InvalidSubmission: naming the line that cannot be read.
     """
     questions = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    # Not splitlines(): it also breaks at U+2028 and others, which JSON allows within a text.
+    for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if line.strip():
             questions.append(_read_question(f"{file}:{number}", line, defaults))
     return questions
 
 
-def _read_question(place: str, line: str, defaults: dict[str, Any]) -> Question:
+def _read_question(place: str, line: bytes, defaults: dict[str, Any]) -> Question:
     known = {name: value for name, value in defaults.items() if value is not None}
+    given = {**known, **_json_object(place, line)}
+    keys = [field.name for field in fields(Question)]
+    hint = f"keys: {', '.join(keys)}"
+    for name in given:
+        if name not in keys:
+            raise InvalidSubmission(f"{place}: unknown key {name!r}", field=place, hint=hint)
+    for name in ("question", "database"):
+        if name not in given:
+            raise InvalidSubmission(f"{place} names no {name}", field=place, hint=hint)
+    return Question(**given)
+
+
+def _json_object(place: str, line: bytes) -> dict[str, Any]:
     try:
-        return Question(**{**known, **_json_object(place, line)})
-    except TypeError as error:
-        problem = str(error).removeprefix("Question.__init__() ")
+        value = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
         raise InvalidSubmission(
-            f"{place}: {problem}", field=place, hint="see `hexgen batch --help` for the keys"
+            f"{place} is not UTF-8", field=place, hint="save the file in the encoding UTF-8"
         ) from error
-
-
-def _json_object(place: str, line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise InvalidSubmission(

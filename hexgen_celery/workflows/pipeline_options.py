@@ -73,8 +73,9 @@ def resolve_options(
 def _rejection(error: ValidationError) -> InvalidSubmission:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
+    unknown = first["type"] == "extra_forbidden"
     return InvalidSubmission(
-        f"option {name!r}: {first['msg']}",
+        f"unknown option {name!r}" if unknown else f"option {name!r}: {first['msg']}",
         field=name,
         hint=f"options of text_to_sql: {', '.join(PipelineSettings.model_fields)}, {QUESTION_KEY}",
     )
