@@ -56,6 +56,24 @@ def stage_reached(nodes: Iterable[StoredNode]) -> str:
     return stages[-1] if stages else ""
 
 
+def question_report(record: WorkflowRecord) -> Json:
+    """What was asked and how that stands, as every report has it. Times in Unix seconds."""
+    submission = record.submission
+    return {
+        "workflow_id": submission.workflow_id,
+        "workflow": submission.workflow,
+        "status": str(record.status),
+        "question": submission.question,
+        "database": submission.database,
+        "tenant": submission.tenant,
+        "slo_seconds": submission.slo_seconds,
+        "submitted_at": submission.submitted_at,
+        "finished_at": record.finished_at,
+        "deadline": submission.deadline,
+        "best_effort": record.best_effort,
+    }
+
+
 def stage_report(node: StoredNode) -> Json:
     """One node as reports list it: seconds waiting and working, tokens, place."""
     times = node.record
@@ -107,19 +125,10 @@ def _common(record: WorkflowRecord) -> Json:
     answered = record.status is WorkflowStatus.ANSWERED
     detail = record.outcome.detail if record.outcome else {}
     return {
-        "workflow_id": submission.workflow_id,
-        "workflow": submission.workflow,
-        "status": str(record.status),
-        "question": submission.question,
-        "database": submission.database,
-        "tenant": submission.tenant,
-        "slo_seconds": submission.slo_seconds,
-        "submitted_at": submission.submitted_at,
+        **question_report(record),
         "finished_at": finished,
         "latency_seconds": round(finished - submission.submitted_at, 4),
-        "deadline": submission.deadline,
         "deadline_met": answered and finished <= submission.deadline and not record.best_effort,
-        "best_effort": record.best_effort,
         "warnings": list(detail.get("warnings", [])),
         "stages": [stage_report(node) for node in record.nodes.values() if _ran(node)],
         "tokens": _tokens(record.nodes.values()),
