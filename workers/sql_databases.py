@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 
 from hexgen_celery.sql.checking.schema_names import SchemaNames
 from hexgen_celery.sql.databases import DatabaseRegistry
@@ -17,10 +18,12 @@ class RegisteredDatabases:
         self._registry = registry
         self._lock = threading.Lock()
         self._names: dict[str, tuple[str, SchemaNames]] = {}
+        self._refreshing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def file(self, name: str) -> DatabaseFile:
         """How to open `name` now; raises `UnknownDatabase` or `InvalidDatabase`."""
-        return self._registry.current(name).file
+        with self._refresh(name):
+            return self._registry.current(name).file
 
     def schema_names(self, name: str) -> SchemaNames:
         """The names in the database's catalog; raises `UnknownDatabase`."""
@@ -34,4 +37,10 @@ class RegisteredDatabases:
 
     def values(self, name: str) -> ValueIndex | None:
         """The index of its texts, built here if need be; None where there can be none."""
-        return self._registry.values(name)
+        with self._refresh(name):
+            return self._registry.values(name)
+
+    def _refresh(self, name: str) -> threading.Lock:
+        """Held while a changed file is read again, so that one thread does it for all."""
+        with self._lock:
+            return self._refreshing[name]

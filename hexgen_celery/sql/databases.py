@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable
@@ -140,14 +141,20 @@ class DatabaseRegistry:
 
         Raises:
             UnknownDatabase: if no database of that name was added.
-            InvalidDatabase: if the file is gone or no longer readable.
+            InvalidDatabase: if the file is gone, no longer readable, or a link by now.
         """
         entry = self.entry(name)
+        if os.path.realpath(entry.path) != entry.path:
+            raise InvalidDatabase(
+                f"the file of {name} has become a link: {entry.path}",
+                hint=f"If that is meant, run: hexgen db remove {name}, and add it again",
+                field="database",
+            )
         try:
             unchanged = Fingerprint.of(Path(entry.path)) == entry.fingerprint
         except OSError as error:
             raise InvalidDatabase(
-                f"the file of {name} cannot be read: {entry.path}: {error.strerror}",
+                f"the file of {name} cannot be read: {entry.path}: {error.strerror or error}",
                 hint="Restore it, or add the database again from where it is now",
                 field="database",
             ) from error

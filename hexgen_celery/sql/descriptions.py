@@ -38,17 +38,24 @@ def read_descriptions(directory: Path | None) -> Descriptions:
     """Every description in `directory`; none when it does not exist.
 
     Raises:
-        OSError: if a file in it cannot be read.
+        OSError: if a file in it cannot be read, or is no CSV file.
     """
     found: dict[tuple[str, str], ColumnDescription] = {}
     if directory is not None and directory.is_dir():
-        for path in sorted(directory.glob("*.csv")):
+        for path in sorted(filter(Path.is_file, directory.glob("*.csv"))):
             for column, description in _read_file(path):
                 found.setdefault((_key(path.stem), _key(column)), description)
     return Descriptions(found)
 
 
 def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
+    try:
+        yield from _read_rows(path)
+    except csv.Error as error:
+        raise OSError(f"{path} is not a CSV file: {error}") from error
+
+
+def _read_rows(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
     with path.open("rb") as file:
         text = _decode(file.read(MAX_FILE_BYTES)).replace("\0", "")
     rows = csv.DictReader(io.StringIO(text, newline=""), restkey="more", restval="")

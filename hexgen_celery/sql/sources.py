@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import stat
 import threading
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,11 +25,14 @@ from hexgen_celery.sql.readonly import is_wal_file, open_read_only
 
 MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+HEADER_BYTES = 100
 HEAD_BYTES = 65_536
 SUFFIXES = (".sqlite", ".sqlite3", ".db", ".db3")
 BIRD_DIRECTORIES = ("dev_databases", "train_databases", "databases", "database")
 SIDE_SUFFIXES = ("-wal", "-journal")
 COPY_ATTEMPTS = 5
+SHOWN_CHARS = 300
+PRIVATE_DIRECTORY, PRIVATE_FILE, PUBLIC_FILE = 0o711, 0o600, 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +46,37 @@ class DatabaseSource:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What changes when a database changes: size and time of the file and of its side files."""
+    """What changes when a database changes: size and time of the file and of its side files, and
+    the file's header in hex (it counts the changes, whatever the time of the file says)."""
 
     size: int
     mtime_ns: int
     sides: tuple[tuple[str, int, int], ...] = ()
+    header: str = ""
 
     @classmethod
     def of(cls, path: Path) -> Fingerprint:
         """The fingerprint of the file as it is now.
 
         Raises:
-            OSError: if the file is gone.
+            OSError: if the file is gone, cannot be read, or is no regular file.
         """
-        stat = path.stat()
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("it is not a regular file")
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES).hex()
         sides = ((suffix, _stat(path, suffix)) for suffix in SIDE_SUFFIXES)
-        present = tuple((suffix, *found) for suffix, found in sides if found is not None)
-        return cls(stat.st_size, stat.st_mtime_ns, present)
+        present = tuple((suffix, *side) for suffix, side in sides if side is not None)
+        return cls(found.st_size, found.st_mtime_ns, present, header)
 
 
 def _stat(path: Path, suffix: str) -> tuple[int, int] | None:
     try:
-        stat = os.stat(f"{path}{suffix}")
+        found = os.lstat(f"{path}{suffix}")
     except FileNotFoundError:
         return None
-    return (stat.st_size, stat.st_mtime_ns)
+    return (found.st_size, found.st_mtime_ns)
 
 
 def find_sources(path: Path, name: str | None = None) -> list[DatabaseSource]:
@@ -75,15 +85,15 @@ def find_sources(path: Path, name: str | None = None) -> list[DatabaseSource]:
     Raises:
         InvalidDatabase: if there is none, or `name` was given for several.
     """
-    path = path.expanduser()
-    if not path.exists():
-        raise InvalidDatabase(f"{path} does not exist", hint="Check the path", field="path")
+    path = _existing(path)
     try:
         sources = _in_directory(path) if path.is_dir() else [_source(path)]
     except OSError as error:
         raise InvalidDatabase(
             f"{path} cannot be listed: {error.strerror}", hint="Check its permissions", field="path"
         ) from error
+    for source in sources:
+        _check_encoding(source.path)
     if not sources:
         raise InvalidDatabase(
             f"{path} holds no SQLite database",
@@ -99,6 +109,38 @@ def find_sources(path: Path, name: str | None = None) -> list[DatabaseSource]:
             field="name",
         )
     return [DatabaseSource(name, sources[0].path, sources[0].descriptions)]
+
+
+def _existing(path: Path) -> Path:
+    try:
+        path = path.expanduser()
+        if path.exists():
+            return path
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise InvalidDatabase(
+            f"the path {_shown(path)} cannot be used: {reason}",
+            hint="Check the path",
+            field="path",
+        ) from error
+    raise InvalidDatabase(f"{_shown(path)} does not exist", hint="Check the path", field="path")
+
+
+def _shown(path: Path) -> str:
+    text = str(path).encode("utf-8", "replace").decode()
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def _check_encoding(path: Path) -> None:
+    """Paths are stored as text, for workers on other machines too."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidDatabase(
+            f"the path {_shown(path)} is not valid UTF-8",
+            hint="Rename the file or the directory",
+            field="path",
+        ) from error
 
 
 def _in_directory(directory: Path) -> list[DatabaseSource]:
@@ -156,6 +198,7 @@ def prepare(source: DatabaseSource, snapshots: Path) -> DatabaseFile:
         InvalidDatabase: if the file is no SQLite database, is damaged, or keeps changing.
     """
     _check_header(source.path)
+    _check_sides(source.path)
     if _has_unapplied_content(source.path):
         file = DatabaseFile(str(_snapshot(source, snapshots)), immutable=True)
     else:
@@ -191,6 +234,17 @@ def _guess(head: bytes) -> str:
     return " (it may be encrypted)" if len(head) % 512 == 0 else ""
 
 
+def _check_sides(path: Path) -> None:
+    """A pipe, device or link in place of a log or journal is a mistake, or an attempt to have us
+    wait for ever or copy somebody else's file."""
+    for suffix in SIDE_SUFFIXES:
+        side = Path(f"{path}{suffix}")
+        if os.path.lexists(side) and not stat.S_ISREG(side.lstat().st_mode):
+            raise InvalidDatabase(
+                f"{side} is not a regular file", hint="Remove it from beside the file", field="path"
+            )
+
+
 def _has_unapplied_content(path: Path) -> bool:
     wal = _stat(path, "-wal")
     return bool(wal and wal[0]) or _is_hot_journal(path)
@@ -205,12 +259,13 @@ def _is_hot_journal(path: Path) -> bool:
 
 
 def _snapshot(source: DatabaseSource, snapshots: Path) -> Path:
-    snapshots.mkdir(parents=True, exist_ok=True)
+    snapshots.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
     work = snapshots / f"{source.name}.{os.getpid()}.{threading.get_ident()}.part"
     try:
         _copy_unchanged(source.path, work)
         _recover(work)
         target = snapshots / f"{source.name}.sqlite"
+        work.chmod(PUBLIC_FILE if source.path.stat().st_mode & stat.S_IROTH else PRIVATE_FILE)
         work.replace(target)
         return target
     except (OSError, sqlite3.Error) as error:
@@ -230,6 +285,7 @@ def _copy_unchanged(path: Path, target: Path) -> None:
         for suffix in ("", *SIDE_SUFFIXES):
             Path(f"{target}{suffix}").unlink(missing_ok=True)
             if suffix == "" or _stat(path, suffix):
+                Path(f"{target}{suffix}").touch(PRIVATE_FILE)
                 shutil.copyfile(f"{path}{suffix}", f"{target}{suffix}")
         if Fingerprint.of(path) == before:
             return
@@ -254,9 +310,12 @@ def _check_schema(path: Path, file: DatabaseFile) -> None:
                 "SELECT count(*) FROM sqlite_master WHERE type IN ('table', 'view')"
             ).fetchone()[0]
     except sqlite3.Error as error:
+        locked = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
         raise InvalidDatabase(
             f"{path} cannot be read as a SQLite database: {error}",
-            hint="Check it with: sqlite3 FILE 'PRAGMA integrity_check'",
+            hint="Close the program that writes it, then try again"
+            if locked
+            else "Check it with: sqlite3 FILE 'PRAGMA integrity_check'",
             field="path",
         ) from error
     if not tables:

@@ -33,6 +33,7 @@ CREATE TABLE place (id INTEGER PRIMARY KEY, table_name TEXT, column_name TEXT);
 CREATE TABLE value (id INTEGER PRIMARY KEY, place INTEGER, text TEXT, folded TEXT, uses INTEGER);
 CREATE VIRTUAL TABLE piece USING fts5 (folded, content='', columnsize=0, tokenize='trigram');
 """
+PRIVATE_DIRECTORY, PRIVATE_FILE = 0o711, 0o600
 PROGRESS_STEPS = 10_000
 PIECE_CHARS = 3
 _SPACE = re.compile(r"[\s\x00-\x1f\ud800-\udfff]+")
@@ -86,8 +87,9 @@ def build_value_index(
         sqlite3.Error: the database cannot be read, or this SQLite has no trigram index.
         OSError: `target` cannot be written.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
     work = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+    work.touch(PRIVATE_FILE)
     try:
         with (
             closing(open_read_only(file.path, file.immutable)) as source,

@@ -14,25 +14,7 @@ from hexgen_celery.core.clock import ManualClock
 from hexgen_celery.errors import InvalidDatabase, UnknownDatabase
 from hexgen_celery.sql.databases import DatabaseEntry, DatabaseRegistry
 from hexgen_celery.sql.readonly import open_read_only
-
-
-class MemoryHash:
-    """A `TextHash` in memory."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    def get(self, field: str) -> str | None:
-        return self.texts.get(field)
-
-    def put(self, field: str, text: str) -> None:
-        self.texts[field] = text
-
-    def names(self) -> list[str]:
-        return list(self.texts)
-
-    def delete(self, field: str) -> None:
-        self.texts.pop(field, None)
+from tests.unit.sql.memory_hash import MemoryHash
 
 
 @pytest.fixture
