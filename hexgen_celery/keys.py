@@ -90,6 +90,33 @@ class Keys:
         return self._key("instances")
 
     @property
+    def drains(self) -> str:
+        """Hash: instance name → why an operator wants no more requests sent there."""
+        return self._key("drains")
+
+    @property
+    def policies(self) -> str:
+        """Hash: scope (`tenant@model`, either may be empty) → dispatch policy in force (JSON)."""
+        return self._key("policies")
+
+    @property
+    def placements(self) -> str:
+        """Stream: prompt beginnings sent to instances, capped; routers follow what is cached by it.
+        """
+        return self._key("placements")
+
+    @property
+    def estimates(self) -> str:
+        """Hash: `state` (JSON of what was learnt), `version`, `learnt` (stream id), `calibration`.
+        """
+        return self._key("estimates")
+
+    @property
+    def learner(self) -> str:
+        """String: the control worker that learns now; expires."""
+        return self._key("learner")
+
+    @property
     def queue_root(self) -> str:
         """Where the keys of the queues begin; the rest of them is in lua/lib/queue.lua."""
         return self._key("queue")
