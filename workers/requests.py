@@ -63,6 +63,10 @@ class Transitions(Protocol):
         """Record a failed attempt."""
         ...
 
+    def hand_back(self, ref: RequestRef, error: Json) -> None:
+        """Record that the attempt was stopped for no fault of its own."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -151,7 +155,7 @@ class RequestRunner:
     def _stopped(self, running: Running, error: RequestCancelled) -> str:
         if running.token.reason != SHUTDOWN:
             return "cancelled"
-        self._failed(running, error, retryable=True)
+        self._patiently(self._transitions.hand_back, running.ref, dict(error.to_json()))
         return "handed back"
 
     def _failed(self, running: Running, error: HexgenError, *, retryable: bool) -> None:

@@ -118,6 +118,14 @@ class Coordinator:
         """
         self._transitions.fail(ref, error, retryable=retryable)
 
+    def hand_back(self, ref: RequestRef, error: Json) -> None:
+        """The attempt was stopped for a reason that is not its own, such as its worker's shutdown.
+
+        It gets another one, through the router, also beyond `coordinator.max_attempts`: restarting
+        workers, however often, fails no question by itself.
+        """
+        self._transitions.hand_back(ref, error)
+
     def cancel(self, workflow_id: str, reason: str = "cancelled") -> bool:
         """End a question at once; its running requests are told to stop.
 

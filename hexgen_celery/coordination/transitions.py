@@ -130,16 +130,11 @@ class Transitions:
         """
         if not retryable or ref.attempt >= self._max_attempts:
             return self._settle(ref, NodeStatus.FAILED, {"error": error}, "")
-        parameters: Json = {**named(ref), "facts": error_facts(error)}
-        if lost:
-            parameters["lost"] = True
-        pair = self._scripts.retry(ref.workflow_id, parameters, dumps({"error": error}))
-        if pair is None:
-            return False
-        following = RequestRef(ref.workflow_id, ref.node_id, ref.attempt + 1)
-        spec, submission = decode_spec(pair[0]), decode_submission(pair[1])
-        self._sender.send([OutboxEntry(following, spec, submission)])
-        return True
+        return self._retry(ref, error, lost=lost)
+
+    def hand_back(self, ref: RequestRef, error: Json) -> bool:
+        """Give the request a new attempt, however many it had: this one did not fail."""
+        return self._retry(ref, error)
 
     def cancel(self, workflow_id: str, reason: str) -> bool:
         """End the question as cancelled; False when it is unknown or has ended already."""
@@ -185,6 +180,18 @@ class Transitions:
             needed_parts(plan),
             [encode_submission(submission), *plan_arguments(plan)],
         )
+
+    def _retry(self, ref: RequestRef, error: Json, *, lost: bool = False) -> bool:
+        parameters: Json = {**named(ref), "facts": error_facts(error)}
+        if lost:
+            parameters["lost"] = True
+        pair = self._scripts.retry(ref.workflow_id, parameters, dumps({"error": error}))
+        if pair is None:
+            return False
+        following = RequestRef(ref.workflow_id, ref.node_id, ref.attempt + 1)
+        spec, submission = decode_spec(pair[0]), decode_submission(pair[1])
+        self._sender.send([OutboxEntry(following, spec, submission)])
+        return True
 
     def _settle(self, ref: RequestRef, status: NodeStatus, outcome: Json, rows: str) -> bool:
         while (record := self._store.load(ref.workflow_id)) is not None:

@@ -101,6 +101,19 @@ class TestAttempts:
         assert result.body["cause"] == "connection refused"
         assert result.body["stages"][0]["error"] == ERROR
 
+    def test_what_is_handed_back_gets_another_attempt_however_many_it_had(
+        self, coordinator: Coordinator, broker: MemoryBroker, one: OutboxEntry, settings: Settings
+    ) -> None:
+        broker.messages.append(one)
+        for number in range(1, settings.coordinator.max_attempts + 3):
+            ref = broker.take().ref
+            assert ref.attempt == number
+            assert coordinator.claim(ref, worker=f"w{number}")
+            coordinator.hand_back(ref, ERROR)
+            coordinator.hand_back(ref, ERROR)
+        run_all(coordinator, broker)
+        assert broker.result(one.ref.workflow_id).status is WorkflowStatus.ANSWERED
+
     def test_a_failure_that_no_retry_can_mend_ends_the_node_at_once(
         self, coordinator: Coordinator, broker: MemoryBroker, one: OutboxEntry
     ) -> None:

@@ -45,6 +45,9 @@ class _Transitions:
     def fail(self, ref: RequestRef, error: Json, *, retryable: bool) -> None:
         self.calls.append(("fail", ref, error["code"], retryable))
 
+    def hand_back(self, ref: RequestRef, error: Json) -> None:
+        self.calls.append(("hand_back", ref, error["code"]))
+
     def _raise(self) -> None:
         if self.trouble:
             raise self.trouble.pop()
@@ -134,7 +137,7 @@ def test_a_request_stopped_by_a_shutdown_is_handed_back() -> None:
         raise RequestCancelled("stopped")
 
     assert _runner(transitions, act, in_flight).run("w", "link", 2) == "handed back"
-    assert transitions.calls[1:] == [("fail", REF, "cancelled", True)]
+    assert transitions.calls[1:] == [("hand_back", REF, "cancelled")]
 
 
 def test_a_cancel_between_delivery_and_claim_is_not_lost() -> None:
