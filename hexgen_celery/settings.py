@@ -20,9 +20,15 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.settings_problems import invalid_settings, misspelt_variable
 
 Positive = Annotated[float, Field(gt=0)]
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -325,13 +331,15 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
 
 
 def _validated(values: dict[str, Any]) -> Settings:
+    misspelt = misspelt_variable(os.environ, Settings)
+    if misspelt is not None:
+        raise misspelt
     try:
         return Settings(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise invalid_settings(error, Settings) from error
+    except SettingsError as error:
         raise InvalidSettings(
-            f"{place}: {first['msg']}",
-            field=place,
-            hint="see docs/configuration.md for every setting",
+            f"a setting in the environment cannot be read: {error}",
+            hint="write lists and tables as JSON, or put them into the configuration file",
         ) from error

@@ -1,0 +1,87 @@
+"""A wrong configuration is refused in words that name the setting and how to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.settings_problems import misspelt_variable
+
+POOL = """
+[[pools]]
+name = "qwen"
+{gpu} = "a100"
+model = "m"
+profile = "p"
+instances = [{{ name = "a100-1", {engine} }}]
+"""
+
+
+def refusal_of(tmp_path: Path, text: str) -> InvalidSettings:
+    file = tmp_path / "hexgen.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidSettings) as caught:
+        load_settings(file)
+    return caught.value
+
+
+def test_a_misspelt_setting_is_told_before_the_one_that_is_missing_for_it(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, POOL.format(gpu="gpus", engine='engine = "emulated"'))
+    assert error.message == "unknown setting pools.0.gpus"
+    assert error.hint.startswith("did you mean gpu? ")
+
+
+def test_a_misspelt_setting_of_a_table_in_a_table_is_guessed(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, POOL.format(gpu="gpu", engine='engin = "emulated"'))
+    assert error.message == "unknown setting pools.0.instances.0.engin"
+    assert "did you mean engine?" in error.hint
+
+
+def test_a_misspelt_section_is_guessed(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, '[brokr]\nurl = "x"\n')
+    assert (error.message, error.hint[:22]) == ("unknown setting brokr", "did you mean broker? s")
+
+
+def test_a_rule_of_ours_is_told_in_our_words_alone(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, POOL.format(gpu="gpu", engine='engine = "external"'))
+    assert error.message.startswith("pools.0.instances.0: instance 'a100-1' needs `url`")
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("HEXGEN_BROKR__URL", "did you mean broker?"),
+        ("HEXGEN_BROKER_URL", "write it as HEXGEN_BROKER__URL"),
+        ("hexgen_sql_max_rows", "write it as HEXGEN_SQL__MAX_ROWS"),
+        ("HEXGEN_ZZZ__YYY", "see docs/configuration.md"),
+    ],
+)
+def test_a_variable_that_sets_nothing_is_refused(
+    variable: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "x")
+    with pytest.raises(InvalidSettings, match=f"{variable} sets nothing") as caught:
+        load_settings()
+    assert caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "variable", ["HEXGEN_DATA", "HEXGEN_REDIS_PASSWORD", "PATH", "XBROKER_URL"]
+)
+def test_other_variables_are_left_alone(variable: str) -> None:
+    assert misspelt_variable([variable], Settings) is None
+
+
+def test_every_setting_can_be_set_by_its_own_variable() -> None:
+    assert misspelt_variable(["HEXGEN_BROKER__URL", "HEXGEN_STAGES_MODULE"], Settings) is None
+
+
+@pytest.mark.parametrize("variable", ["HEXGEN_POOLS", "HEXGEN_WORKFLOW_MODULES"])
+def test_a_list_that_is_no_json_is_refused(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "x")
+    with pytest.raises(InvalidSettings, match=variable.removeprefix("HEXGEN_").lower()) as caught:
+        load_settings()
+    assert "JSON" in caught.value.hint
