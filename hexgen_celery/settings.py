@@ -27,6 +27,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from hexgen_celery.core.defaults import DEFAULTS
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings_problems import invalid_settings, misspelt_variable
 
@@ -202,16 +203,16 @@ class QueueSettings(Section):
 
     lease_seconds: Positive = 15.0
     max_deliveries: PositiveInt = 5
-    order: str = "latest-start"
-    demoted_every: PositiveInt = 10
-    patience: Annotated[int, Field(ge=0)] = 8
-    depth: Annotated[int, Field(ge=0, le=200)] = 16
+    order: str = DEFAULTS.order
+    demoted_every: PositiveInt = DEFAULTS.claim_every
+    patience: Annotated[int, Field(ge=0)] = DEFAULTS.claim_patience
+    depth: Annotated[int, Field(ge=0, le=200)] = DEFAULTS.claim_depth
 
 
 class AdmissionSettings(Section):
     """How much of its queue an LLM server may hold: policy and parameters (core/admission.py)."""
 
-    policy: str = "allowance"
+    policy: str = DEFAULTS.admission
     parameters: dict[str, float] = Field(default_factory=dict)
 
 
