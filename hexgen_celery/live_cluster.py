@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def _instance_view(
         gpu=record.gpu,
         profile=profile,
         running=load.running,
-        waiting=round(share.requests),
+        waiting=math.ceil(share.requests),
         outstanding_prefill_tokens=load.prefill_tokens + share.prefill_tokens,
         outstanding_output_tokens=load.output_tokens + share.output_tokens,
         running_output_tokens=load.output_tokens,

@@ -58,6 +58,19 @@ def test_declared_instances_come_from_the_configuration() -> None:
     assert record == replace(FIRST, worker="", beat=0.0, concurrency=3)
 
 
+def test_one_request_that_waits_is_seen_however_many_instances_share_it() -> None:
+    """Rounded away, it would make a pool with a backlog look like one without."""
+    ledger = ledger_view({"gpu.a100.x:waiting": "1"})
+    view = cluster_view(
+        [FIRST, SECOND, OTHER],
+        ledger,
+        {PROFILE: load_profile(PROFILE)},
+        now=1.0,
+        assigned_seconds={},
+    )
+    assert [each.waiting for each in view.instances] == [1, 1, 0]
+
+
 def test_what_waits_in_a_pool_is_shared_by_its_instances() -> None:
     ledger = ledger_view(
         {
