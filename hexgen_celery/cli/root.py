@@ -78,6 +78,9 @@ COMMANDS = {
     "plan": LazyCommand(
         "hexgen_celery.cli.plan:plan_command", "Find the cheapest cluster for a load and an SLO."
     ),
+    "profile": LazyCommand(
+        "hexgen_celery.cli.profile:profile_command", "Measure a live LLM server into a profile."
+    ),
     "tune": LazyCommand("hexgen_celery.cli.tune:tune_command", "Tune the dispatch weight α."),
 }
 
