@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,57 @@ def test_a_reader_sees_ex_by_difficulty_and_where_answers_came_from(
     assert "simple" in shown
     assert "published predictions" in shown
     assert "not the score of a model" in shown
+
+
+def test_a_run_is_kept_and_continued_where_it_broke_off(
+    demo: DemoFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predictions = _write_predictions(demo, tmp_path / "predictions")
+    out = tmp_path / "run"
+    arguments = ["bird", "run", str(demo.directory), "--replay", str(predictions), "--json"]
+    arguments += ["--limit", "3", "--out", str(out), "--parallel", "2", "--agreement", "2"]
+    assert cli.main(arguments) == 0
+    first = _last_line(capsys)
+    assert first["directory"] == str(out)
+    assert first["decided_by"].get("early_agreement", 0) + first["decided_by"]["agreement"] == 3
+    assert (out / "report.md").read_text().startswith("# BIRD run")
+    assert "<svg" in (out / "report.html").read_text()
+    manifest = json.loads((out / "run.json").read_text())
+    assert set(manifest["prompts"]) == {"link", "candidate", "revise", "unit_tests", "choose"}
+    traces = (out / "traces.jsonl").read_text().splitlines()
+    assert len(traces) == 3
+    (out / "traces.jsonl").write_text("\n".join(traces[:2]) + "\n" + traces[2][:40])
+    assert cli.main(arguments) == 0
+    again = _last_line(capsys)
+    assert (again["questions"], again["ex"]) == (3, first["ex"])
+    kept = (out / "traces.jsonl").read_text().splitlines()
+    assert kept[:2] == traces[:2]
+    assert len(kept) == 3
+    assert cli.main([*arguments, "--candidates", "2"]) == 2
+    assert "other pipeline" in capsys.readouterr().err
+
+
+def test_spider_questions_run_too(
+    demo: DemoFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spider = tmp_path / "spider"
+    name, source = demo.database.stem, demo.database
+    target = spider / "database" / name / f"{name}.sqlite"
+    target.parent.mkdir(parents=True)
+    shutil.copy(source, target)
+    items = [
+        {"db_id": name, "question": each.question, "query": each.gold}
+        for each in demo.questions[:2]
+    ]
+    (spider / "dev.json").write_text(json.dumps(items))
+    predictions = tmp_path / "predictions.json"
+    predictions.write_text(json.dumps({"0": items[0]["query"], "1": "SELECT 1"}))
+    arguments = ["spider", "run", str(spider), "--replay", str(predictions), "--json"]
+    assert cli.main([*arguments, "--timings", "1"]) == 0
+    report = _last_line(capsys)
+    assert (report["questions"], report["correct"]) == (2, 1)
+    assert report["run"]["benchmark"] == "spider"
+    assert 0 < report["r_ves"] <= 100
 
 
 @pytest.mark.parametrize(

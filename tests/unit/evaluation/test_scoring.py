@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hexgen_celery.evaluation.questions import GoldQuestion
-from hexgen_celery.evaluation.scoring import Scorer, Verdict, spider_result_match
+from hexgen_celery.evaluation.scoring import Score, Scorer, Verdict, spider_result_match
 from hexgen_celery.sql.execution import (
     DatabaseFile,
     ExecuteRequest,
@@ -116,3 +117,23 @@ def test_spiders_match_can_be_used(scorer: Scorer) -> None:
     assert not spider.judge(
         question(1, "SELECT id, name FROM item ORDER BY id"), wrong_order
     ).correct
+
+
+def test_right_answers_are_timed_for_r_ves(scorer: Scorer) -> None:
+    timed = replace(scorer, timings=3)
+    good = question(1, "SELECT id FROM item")
+    right = timed.judge(good, "SELECT id FROM item ORDER BY id")
+    wrong = timed.judge(good, "SELECT name FROM item")
+    missing = timed.judge(good, "")
+    assert right.reward in (0.25, 0.5, 0.75, 1.0, 1.25)
+    assert (wrong.reward, missing.reward) == (0.0, 0.0)
+    assert right.reward is not None
+    expected = 100 * right.reward**0.5 / 3
+    assert Score((right, wrong, missing)).r_ves == pytest.approx(expected)
+
+
+def test_without_timings_there_is_no_r_ves(scorer: Scorer) -> None:
+    verdict = scorer.judge(question(1, "SELECT 1"), "SELECT 1")
+    assert verdict.reward is None
+    assert Score((verdict,)).r_ves is None
+    assert Score(()).to_json()["r_ves"] is None
