@@ -39,6 +39,12 @@ class InvalidSubmission(HexgenError):
     code = "invalid_submission"
 
 
+class TenantFull(InvalidSubmission):
+    """Raised when a tenant has as many questions in flight as it may have."""
+
+    code = "tenant_full"
+
+
 class UnknownDatabase(InvalidSubmission):
     """Raised when a question names a database that was never registered."""
 
@@ -67,6 +73,12 @@ class InvalidWorkload(HexgenError):
     """Raised when a workload or trace file cannot be read."""
 
     code = "invalid_workload"
+
+
+class UnusablePath(HexgenError):
+    """Raised when a file or directory cannot be read, written or made."""
+
+    code = "unusable_path"
 
 
 class BrokerUnavailable(HexgenError):

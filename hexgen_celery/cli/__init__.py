@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hexgen_celery.cli.root import hexgen
-from hexgen_celery.errors import HexgenError
+from hexgen_celery.errors import HexgenError, UnusablePath
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70
@@ -38,17 +38,29 @@ def describe(error: HexgenError) -> str:
     """The error in one line: what is wrong, which input, how to mend it."""
     place = f" [{error.field}]" if error.field and error.field not in error.message else ""
     hint = f". {error.hint}" if error.hint else ""
-    return f"{error.message}{place}{hint}"
+    return f"{error.message.removesuffix('.')}{place}{hint}"
 
 
 def _report(error: Exception) -> int:
     """Tell what went wrong; returns the exit code. To be called where `error` is handled."""
-    known = error if isinstance(error, HexgenError) else _lost_broker(error)
+    known = _as_ours(error)
     if known is not None:
         _complain(describe(known))
         return USER_ERROR
-    _complain(f"unexpected {type(error).__name__}: {error}. The trace is in {_keep_trace()}")
+    _complain(f"unexpected {type(error).__name__}: {error}. The trace is {_keep_trace()}")
     return INTERNAL_ERROR
+
+
+def _as_ours(error: Exception) -> HexgenError | None:
+    """`error` in our words, None if it is a mistake of ours."""
+    if isinstance(error, HexgenError):
+        return error
+    if isinstance(error, OSError) and error.filename is not None:
+        return UnusablePath(
+            f"{error.filename}: {error.strerror}",
+            hint="check the path, its permissions and the space on its disk",
+        )
+    return _lost_broker(error)
 
 
 def _lost_broker(error: Exception) -> HexgenError | None:
@@ -65,11 +77,14 @@ def _complain(line: str) -> None:
     click.echo(f"{click.style('error', fg='red', bold=True)}: {line}", err=True)
 
 
-def _keep_trace() -> Path:
+def _keep_trace() -> str:
+    """Write the trace into a file, else to standard error; returns where it is."""
     path = Path(".hexgen") / "logs" / "cli-error.log"
+    trace = traceback.format_exc()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
+        path.write_text(trace, encoding="utf-8")
     except OSError:
-        click.echo(traceback.format_exc(), err=True)
-    return path
+        click.echo(trace, err=True)
+        return "above"
+    return f"in {path}"

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from hexgen_celery.api import Client
 from hexgen_celery.cluster import ClusterState, read_cluster
@@ -45,12 +46,10 @@ class LocalCluster:
         """Start the supervisor; returns at once.
 
         Raises:
-            ClusterNotStarted: a cluster already runs in this directory.
+            ClusterNotStarted: a cluster already runs in this directory, or it cannot be written.
         """
         refuse_second_cluster(self.directory)
-        log = self.directory / "logs" / "supervisor.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
+        with _new_log(self._logs) as output:
             self._process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.DEVNULL,
@@ -59,6 +58,11 @@ class LocalCluster:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
+
+    @property
+    def started(self) -> bool:
+        """Whether there is something to stop."""
+        return self._process is not None
 
     def wait_ready(self, seconds: float) -> ClusterState:
         """Wait until questions can be asked.
@@ -108,6 +112,18 @@ class LocalCluster:
         complaints = [line for line in text.splitlines() if line.startswith("error: ")]
         last = complaints[-1].removeprefix("error: ") if complaints else "the supervisor ended"
         return f"the cluster did not start: {last.rstrip('.')}"
+
+
+def _new_log(logs: Path) -> BinaryIO:
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        return (logs / "supervisor.log").open("wb")
+    except OSError as error:
+        raise ClusterNotStarted(
+            f"cannot write into {logs}: {error.strerror}",
+            field="up.directory",
+            hint="change to a directory of yours, or name one in HEXGEN_UP__DIRECTORY",
+        ) from error
 
 
 def refuse_second_cluster(directory: Path) -> None:

@@ -26,17 +26,17 @@ def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
     directory = cli.settings.up.directory
     cluster = LocalCluster(cli.config, directory, attached=not detach)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    console.print(f"starting; logs in {directory / 'logs'}")
     ready = False
     try:
         cluster.start()
+        console.print(f"starting; logs in {directory / 'logs'}")
         _show(cluster.wait_ready(_READY_SECONDS), detach)
         ready = True
         return 0 if detach else cluster.wait()
     except KeyboardInterrupt:
         return 0
     finally:
-        if not (detach and ready):
+        if cluster.started and not (detach and ready):
             cluster.stop()
             console.print("stopped")
 

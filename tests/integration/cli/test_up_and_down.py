@@ -121,7 +121,19 @@ def test_a_second_cluster_in_the_same_directory_is_refused(
     second = subprocess.run([*HEXGEN, "up", str(config)], capture_output=True, text=True)
     assert second.returncode == 2
     assert "a cluster already runs in" in second.stderr
+    assert "stopped" not in second.stdout
     assert running.poll() is None
+
+
+def test_a_directory_that_cannot_be_written_is_named(config: Path, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    environment = {**os.environ, "HEXGEN_UP__DIRECTORY": str(in_the_way)}
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 2
+    assert f"cannot write into {in_the_way / 'logs'}" in done.stderr
 
 
 def test_a_question_survives_the_restart_of_everything(tmp_path: Path) -> None:

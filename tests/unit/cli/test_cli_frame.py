@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,22 @@ def test_a_broker_lost_under_way_is_no_mistake_of_ours(
     assert cli.main(["fail"]) == 2
     assert "connection to Redis was lost" in capsys.readouterr().err
     assert not Path(".hexgen").exists()
+
+
+def test_a_path_that_cannot_be_used_is_named(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(PermissionError(errno.EACCES, "Permission denied", "/data/logs"))
+    assert cli.main(["fail"]) == 2
+    assert "/data/logs: Permission denied" in capsys.readouterr().err
+
+
+def test_a_trace_that_cannot_be_kept_is_shown(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".hexgen").write_text("in the way")
+    failing.append(KeyError("lost"))
+    assert cli.main(["fail"]) == 70
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "The trace is above" in shown
