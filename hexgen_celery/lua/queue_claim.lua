@@ -4,7 +4,8 @@
 -- KEYS lib/queue. ARGV 1 holder, 2 lease in ms (0: none, the message is gone), 3 wake list or '',
 -- 4 sleepers the wake may be passed on to, 5 KV tokens, 6 prefill tokens, 7 sequences allowed,
 -- 8 every, 9 patience, 10 depth, 11… queues; the first one's claims are counted.
--- Returns {token, deliveries or -1, value}, or 0 when nothing waits, or 1 when nothing fits.
+-- A negative number of sleepers says that the worker was not asleep.
+-- Returns {token, value}, or 0 when nothing waits, or 1 when nothing fits.
 local holder, lease_ms, wake_list, hops = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local kv_room, prefill_room, sequences = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local every, patience, depth = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -65,20 +66,19 @@ end
 local function take(candidate, entry)
   local token = candidate.token
   dequeue(token, entry)
-  redis.call('HINCRBY', CLAIMS, queues[1], 1)
-  if wake_list ~= '' then
+  if hops >= 0 then
     for _, queue in ipairs(queues) do redis.call('ZREM', of(queue, 'sleepers'), wake_list) end
   end
-  local deliveries = redis.call('HGET', DELIVERIES, token) or '-1'
   if lease_ms > 0 then
     lease(token, entry, holder, now_ms + lease_ms)
   else
     forget(token, entry)
   end
-  return {token, tonumber(deliveries), candidate.value}
+  return {token, candidate.value}
 end
 
 local function sleep(waits)
+  redis.call('HINCRBY', CLAIMS, queues[1], -1)
   if wake_list == '' then return waits end
   for _, queue in ipairs(queues) do
     if waits == 1 and hops > 0 then wake(queue, hops - 1) end
@@ -88,7 +88,8 @@ local function sleep(waits)
 end
 
 for _, queue in ipairs(queues) do demote(queue) end
-local claims = tonumber(redis.call('HGET', CLAIMS, queues[1]) or 0)
+-- Counted in advance, and out again when nothing is taken: most claims take something.
+local claims = redis.call('HINCRBY', CLAIMS, queues[1], 1) - 1
 local first, second = 'waiting', 'demoted'
 if claims % every == every - 1 then first, second = second, first end
 

@@ -10,6 +10,7 @@ for index = 2, #ARGV do
     redis.call('ZREM', DEAD_SINCE, token)
     redis.call('HDEL', DEAD_CAUSES, token)
     local entry = parse(value)
+    entry.deliveries = NEVER
     if ARGV[1] == '1' and redis.call('HEXISTS', MESSAGES, token) == 0 then
       redis.call('HSET', MESSAGES, token, value)
       count_work(entry, 1)

@@ -10,7 +10,7 @@ for index = 3, #ARGV do
   if value and is_held_by(token, ARGV[1]) then
     local entry = parse(value)
     release(token, entry)
-    redis.call('HSETNX', DELIVERIES, token, 0)
+    if entry.deliveries == NEVER then entry.deliveries = 0 end
     put_back(token, value, entry, ARGV[2] == '1')
     returned = returned + 1
   end

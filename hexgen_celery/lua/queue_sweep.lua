@@ -22,17 +22,17 @@ local back, buried = 0, 0
 local ended = redis.call('ZRANGEBYSCORE', LEASES, '-inf', whole(now_ms), 'LIMIT', 0, ARGV[5])
 for _, token in ipairs(ended) do
   local value = redis.call('HGET', MESSAGES, token)
-  local held = string.sub(redis.call('HGET', HOLDERS, token) or '-', 2)
+  local held = string.match(redis.call('HGET', HOLDERS, token) or '', '^.([^\n]*)') or '?'
   if not value then
     redis.call('ZREM', LEASES, token)
     redis.call('HDEL', HOLDERS, token)
   else
     local entry = parse(value)
     release(token, entry)
-    local deliveries = redis.call('HINCRBY', DELIVERIES, token, 1)
-    if deliveries >= tonumber(ARGV[4]) then
-      bury(token, value, entry, 'its lease ended ' .. deliveries .. ' times, last held by ' .. held,
-        now_ms)
+    entry.deliveries = entry.deliveries == NEVER and 1 or entry.deliveries + 1
+    if entry.deliveries >= tonumber(ARGV[4]) then
+      local cause = 'its lease ended ' .. entry.deliveries .. ' times, last held by ' .. held
+      bury(token, value, entry, cause, now_ms)
       buried = buried + 1
     else
       put_back(token, value, entry, true)

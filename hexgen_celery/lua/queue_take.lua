@@ -3,7 +3,7 @@
 --
 -- KEYS lib/queue. ARGV 1 holder, 2 lease in ms, 3 token for a message without a delivery tag,
 -- 4… lists, most urgent priority first.
--- Returns {token, deliveries or -1, value}, or 0 when nothing waits.
+-- Returns {token, value}, or 0 when nothing waits.
 local MARK = '"delivery_tag": "'
 for index = 4, #ARGV do
   local list = ARGV[index]
@@ -16,12 +16,13 @@ for index = 4, #ARGV do
     end
     -- The same publication twice in the lists, as other transports' recovery may leave it.
     if redis.call('HEXISTS', MESSAGES, token) == 1 then token = ARGV[3] end
-    local entry = {kind = LIST, queue = list, key = 0, feasible_until = math.huge, since = 0,
-      kv = 0, prefill = 0, prefill_us = 0, decode_us = 0}
+    local deliveries = tonumber(redis.call('HGET', DELIVERIES, token) or NEVER)
+    local entry = {kind = LIST, queue = list, deliveries = deliveries, key = 0, 
+      feasible_until = math.huge, since = 0, kv = 0, prefill = 0, prefill_us = 0, decode_us = 0}
     local value = format_header(entry) .. list .. payload
     redis.call('HSET', MESSAGES, token, value)
     lease(token, entry, ARGV[1], milliseconds() + tonumber(ARGV[2]))
-    return {token, tonumber(redis.call('HGET', DELIVERIES, token) or -1), value}
+    return {token, value}
   end
 end
 return 0

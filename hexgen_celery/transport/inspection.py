@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -91,10 +92,12 @@ class QueueInspector:
                 for command in length_keys(self._root, name):
                     pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
             pipeline.hgetall(f"{self._root}:load")
-            *counts, load = pipeline.execute()
+            pipeline.hvals(f"{self._root}:holders")
+            *counts, load, holders = pipeline.execute()
         left = iter(counts)
         parts = {name: [next(left) for _ in length_keys(self._root, name)] for name in names}
-        return [_length(name, parts[name], load) for name in names]
+        running = Counter(holder.rpartition(b"\n")[2].decode() for holder in holders)
+        return [_length(name, parts[name], load, running) for name in names]
 
     def known(self) -> set[str]:
         """Sorted sets that hold or held work lately, by what is stored about them."""
@@ -145,17 +148,18 @@ class QueueInspector:
         return cast("list[Any]", self._client.hmget(key, list(fields)))
 
 
-def _length(name: str, counts: Sequence[int], load: Mapping[bytes, bytes]) -> QueueLength:
+def _length(
+    name: str, counts: Sequence[int], load: Mapping[bytes, bytes], running: Counter[str]
+) -> QueueLength:
     def counted(measure: str) -> int:
         return int(load.get(f"{name}:{measure}".encode(), 0))
 
     lists = [name] if is_sorted(name) else lists_of(name)
-    running = sum(int(load.get(f"{each}:running".encode(), 0)) for each in lists)
     return QueueLength(
         name=name,
         waiting=sum(counts),
         demoted=counts[1] if is_sorted(name) else 0,
-        running=running,
+        running=sum(running[each] for each in lists),
         prefill_seconds=counted("prefill_us") / 1e6,
         decode_seconds=counted("decode_us") / 1e6,
     )

@@ -140,7 +140,7 @@ class SortedLane(Lane):
         super().__init__(channel, "sorted")
         self.queues = tuple(queues)
         self.wake_list = f"{channel.root}:wake:{uuid()}"
-        self._hops = 0
+        self._hops = -1
 
     def _send_claim(self) -> None:
         channel = self.channel
@@ -156,7 +156,7 @@ class SortedLane(Lane):
                 hops=self._hops,
             )
         )
-        self._hops = 0
+        self._hops = -1
 
     def _send_wait(self) -> None:
         self.client.connection.send_command("BRPOP", self.wake_list, WAIT_SECONDS)

@@ -21,8 +21,9 @@ from hexgen_celery.core.admission import ClaimCost
 HEADER = "hexgen"
 """The message header that carries an urgency, as `Urgency.to_header` builds it."""
 
-_STRUCT = struct.Struct(">BHdddIIQQ")
+_STRUCT = struct.Struct(">BHHdddIIQQ")
 _LIST, _SORTED = 0, 1
+_NEVER = 65535
 _TOKEN_BYTES = 8
 _TOKEN_CHARACTERS = 12
 _MAX_TOKENS = 2**32 - 1
@@ -76,29 +77,29 @@ class Urgency:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """One message as Redis holds it. `payload` is Kombu's JSON."""
+    """One message as Redis holds it. `payload` is Kombu's JSON.
+
+    `deliveries` is how often its lease ended; None when it was never delivered before.
+    """
 
     token: str
     queue: str
     urgency: Urgency
     payload: bytes
     is_sorted: bool = True
+    deliveries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A message that this process holds now.
-
-    `deliveries` is how often its lease ended elsewhere; None when it was never delivered before.
-    """
+    """A message that this process holds now."""
 
     message: Queued
-    deliveries: int | None = None
 
     @property
     def redelivered(self) -> bool:
         """Whether somebody had it before."""
-        return self.deliveries is not None
+        return self.message.deliveries is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ def encode(queue: str, urgency: Urgency, payload: bytes) -> bytes:
     head = _STRUCT.pack(
         _SORTED,
         len(name),
+        _NEVER,
         urgency.key,
         urgency.feasible_until,
         urgency.since,
@@ -155,11 +157,13 @@ def encode(queue: str, urgency: Urgency, payload: bytes) -> bytes:
 
 def decode(token: bytes | str, value: bytes) -> Queued:
     """The message that `value` stores."""
-    kind, length, *numbers = _STRUCT.unpack_from(value)
+    kind, length, ended, *numbers = _STRUCT.unpack_from(value)
     payload_at = _STRUCT.size + length
     name = token.decode() if isinstance(token, bytes) else token
     queue = value[_STRUCT.size : payload_at].decode()
-    return Queued(name, queue, Urgency(*numbers), value[payload_at:], kind == _SORTED)
+    deliveries = None if ended == _NEVER else ended
+    urgency, payload = Urgency(*numbers), value[payload_at:]
+    return Queued(name, queue, urgency, payload, kind == _SORTED, deliveries)
 
 
 def kombu_message(claimed: Claimed) -> dict[str, Any]:

@@ -84,9 +84,9 @@ def claim_arguments(
     rules: ClaimRules,
     *,
     wake_list: str = "",
-    hops: int = 0,
+    hops: int = -1,
 ) -> list[Any]:
-    """The arguments of `queue_claim`."""
+    """The arguments of `queue_claim`; `hops` is negative for a worker that was not asleep."""
     return [
         holder,
         milliseconds(lease_seconds),
@@ -113,8 +113,8 @@ def claimed(answer: Any) -> Claimed | Nothing:
     """The answer of `queue_claim` or `queue_take`."""
     if not isinstance(answer, list):
         return NOTHING_FITS if answer else NOTHING
-    token, deliveries, value = answer
-    return Claimed(decode(token, value), None if deliveries < 0 else deliveries)
+    token, value = answer
+    return Claimed(decode(token, value))
 
 
 class QueueScripts:

@@ -2,10 +2,11 @@
 --
 --   :messages        hash  token -> header, queue, payload (of all that waits or is leased)
 --   :leases          zset  token, by the end of its lease (ms)
---   :holders         hash  token -> '-' or 'f' (first token seen), then the process that holds it
---   :deliveries      hash  token -> how often its lease ended; absent before the first redelivery
+--   :holders         hash  token -> '-' or 'f' (first token seen), the process that holds it, a
+--                          newline, its queue
+--   :deliveries      hash  token of a list's message that was put back -> how often its lease ended
 --   :passed          hash  token -> how often it was passed over as too large
---   :load            hash  <queue>:running, :prefill_us, :decode_us -> integers, absent when zero
+--   :load            hash  <queue>:prefill_us, :decode_us -> integers, absent when zero
 --   :claims          hash  <queue> -> claims made
 --   :swept           string  time of the last sweep (ms)
 --   :dead            hash  token -> header, queue, payload of a dead letter
@@ -18,13 +19,13 @@
 --   :wake:<worker>     list  one element wakes that worker; the element says how many others sleep
 --
 -- A message of one of Kombu's lists is here only while it is leased. Header: kind, length of the
--- queue's name, latest start, last feasible moment, age (Unix seconds), KV tokens, prefill tokens,
--- prefill and decode microseconds.
+-- queue's name, how often its lease ended (NEVER before the first redelivery), latest start, last
+-- feasible moment, age (Unix seconds), KV tokens, prefill tokens, prefill and decode microseconds.
 local ROOT = KEYS[1]
 local MESSAGES, LEASES, HOLDERS = ROOT .. ':messages', ROOT .. ':leases', ROOT .. ':holders'
 local DELIVERIES, PASSED, LOAD = ROOT .. ':deliveries', ROOT .. ':passed', ROOT .. ':load'
 local DEAD, DEAD_SINCE, DEAD_CAUSES = ROOT .. ':dead', ROOT .. ':dead:since', ROOT .. ':dead:causes'
-local HEADER, HEADER_BYTES = '>BHdddI4I4I8I8', 51
+local HEADER, HEADER_BYTES, NEVER = '>BHHdddI4I4I8I8', 53, 65535
 local LIST, SORTED = 0, 1
 local SLEEP_MS, WAKE_MS = 3000, 5000
 
@@ -46,19 +47,19 @@ local function of(queue, part)
 end
 
 local function parse(value)
-  local kind, length, key, feasible_until, since, kv, prefill, prefill_us, decode_us =
+  local kind, length, deliveries, key, feasible_until, since, kv, prefill, prefill_us, decode_us =
     struct.unpack(HEADER, value)
   return {
-    kind = kind, key = key, feasible_until = feasible_until, since = since, kv = kv,
-    prefill = prefill, prefill_us = prefill_us, decode_us = decode_us,
+    kind = kind, deliveries = deliveries, key = key, feasible_until = feasible_until,
+    since = since, kv = kv, prefill = prefill, prefill_us = prefill_us, decode_us = decode_us,
     queue = string.sub(value, HEADER_BYTES + 1, HEADER_BYTES + length),
     payload_at = HEADER_BYTES + length + 1,
   }
 end
 
 local function format_header(entry)
-  return struct.pack(HEADER, entry.kind, #entry.queue, entry.key, entry.feasible_until,
-    entry.since, entry.kv, entry.prefill, entry.prefill_us, entry.decode_us)
+  return struct.pack(HEADER, entry.kind, #entry.queue, entry.deliveries, entry.key,
+    entry.feasible_until, entry.since, entry.kv, entry.prefill, entry.prefill_us, entry.decode_us)
 end
 
 local function count(queue, measure, amount)
@@ -106,8 +107,7 @@ end
 -- A list's queue is the list's whole name, the priority included.
 local function lease(token, entry, holder, until_ms)
   redis.call('ZADD', LEASES, whole(until_ms), token)
-  redis.call('HSET', HOLDERS, token, '-' .. holder)
-  count(entry.queue, 'running', 1)
+  redis.call('HSET', HOLDERS, token, '-' .. holder .. '\n' .. entry.queue)
 end
 
 -- Ends a lease; the prefill that was already counted out is counted in again, so that the work of a
@@ -117,30 +117,32 @@ local function release(token, entry)
   if not held then return false end
   redis.call('HDEL', HOLDERS, token)
   redis.call('ZREM', LEASES, token)
-  count(entry.queue, 'running', -1)
   if string.byte(held) == 102 then count(entry.queue, 'prefill_us', entry.prefill_us) end
   return true
 end
 
 local function is_held_by(token, holder)
   local held = redis.call('HGET', HOLDERS, token)
-  return held and string.sub(held, 2) == holder
+  return held and string.sub(held, 2, #holder + 2) == holder .. '\n' and held
 end
 
 local function forget(token, entry)
   redis.call('HDEL', MESSAGES, token)
-  redis.call('HDEL', DELIVERIES, token)
+  if entry.kind == LIST and entry.deliveries ~= NEVER then redis.call('HDEL', DELIVERIES, token) end
   count_work(entry, -1)
 end
 
 -- Back to where it came from: a sorted set keeps its place, a list takes it at either end.
 local function put_back(token, value, entry, at_front)
   if entry.kind == SORTED then
+    redis.call('HSET', MESSAGES, token,
+      format_header(entry) .. string.sub(value, HEADER_BYTES + 1))
     enqueue(token, entry)
     wake(entry.queue)
     return
   end
   redis.call('HDEL', MESSAGES, token)
+  if entry.deliveries ~= NEVER then redis.call('HSET', DELIVERIES, token, entry.deliveries) end
   count_work(entry, -1)
   local push = at_front and 'RPUSH' or 'LPUSH'
   redis.call(push, entry.queue, string.sub(value, entry.payload_at))

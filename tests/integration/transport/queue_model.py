@@ -156,11 +156,7 @@ class QueueModel:
         for entry in self.entries.values():
             work = entry.urgency
             prefill = 0 if entry.prefilled else work.prefill_us
-            for measure, amount in (
-                ("running", int(bool(entry.holder))),
-                ("prefill_us", prefill),
-                ("decode_us", work.decode_us),
-            ):
+            for measure, amount in (("prefill_us", prefill), ("decode_us", work.decode_us)):
                 name = f"{entry.queue}:{measure}"
                 counters[name] = counters.get(name, 0) + amount
         return {name: amount for name, amount in counters.items() if amount}

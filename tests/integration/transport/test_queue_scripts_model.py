@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.core.order.claim import ClaimRules
+from hexgen_celery.transport.inspection import QueueInspector
 from hexgen_celery.transport.messages import Claimed, Outgoing, Urgency, encode, token_of
 from hexgen_celery.transport.scripts import QueueScripts, SweepRules
 from tests.integration.transport.queue_model import QueueModel
@@ -96,7 +97,7 @@ class Queues(RuleBasedStateMachine):
         assert (message.token, message.queue) == (expected.token, expected.queue)
         assert message.urgency == expected.urgency
         assert message.payload == self.payloads[message.token]
-        assert outcome.deliveries == expected.deliveries
+        assert message.deliveries == expected.deliveries
 
     @rule(holder=holders, token=tokens)
     def first_token(self, holder: str, token: str) -> None:
@@ -165,6 +166,9 @@ class Queues(RuleBasedStateMachine):
             names = sorted(entry.token for entry in self.model.waiting(queue))
             places = [f"{ROOT}:{queue}:{part}" for part in ("waiting", "demoted")]
             assert sorted(token for key in places for token in set_of(self.client, key)) == names
+        running = {entry.queue for entry in self.model.entries.values() if entry.holder}
+        lengths = QueueInspector(self.client, ROOT).lengths([POOL, INSTANCE, "sql"])
+        assert {queue.name for queue in lengths if queue.running} == running
         held = sorted(entry.token for entry in self.model.entries.values() if entry.holder)
         assert sorted(set_of(self.client, f"{ROOT}:leases")) == held
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_the_urgency_is_stored_once_and_delivered_in_the_header() -> None:
 
 def test_a_redelivered_message_says_so() -> None:
     sent = outgoing("sql", message(), 0.0)
-    delivered = kombu_message(Claimed(decode(sent.token, sent.value), deliveries=1))
+    delivered = kombu_message(Claimed(replace(decode(sent.token, sent.value), deliveries=1)))
     assert delivered["headers"]["redelivered"] is True
     assert delivered["properties"]["delivery_info"]["redelivered"] is True
 
