@@ -13,7 +13,13 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from hexgen_celery.cli.root import COMMANDS
-from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from hexgen_celery.settings import (
+    InstanceSettings,
+    PoolSettings,
+    Settings,
+    SloClassSettings,
+    TenantSettings,
+)
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ROW = re.compile(r"^\| `(?P<name>[\w.]+)` \| (?P<default>[^|]+) \|", re.MULTILINE)
@@ -25,9 +31,15 @@ def _fields() -> Iterator[tuple[str, Any]]:
         if isinstance(section, type) and issubclass(section, BaseModel):
             for key, value in section.model_fields.items():
                 yield f"{name}.{key}", value.get_default(call_default_factory=True)
-        elif name != "pools":
+        elif name not in ("pools", "tenants"):
             yield name, field.default
-    for prefix, model in (("pools", PoolSettings), ("instances", InstanceSettings)):
+    tables: dict[str, type[BaseModel]] = {
+        "pools": PoolSettings,
+        "instances": InstanceSettings,
+        "tenants": TenantSettings,
+        "classes": SloClassSettings,
+    }
+    for prefix, model in tables.items():
         for key, value in model.model_fields.items():
             yield f"{prefix}.{key}", PydanticUndefined if value.is_required() else value.default
 
@@ -60,7 +72,20 @@ def test_every_command_is_documented(name: str) -> None:
     assert f"`hexgen {name}" in (DOCS / "cli.md").read_text(encoding="utf-8")
 
 
-OWN = ("ask", "batch", "bird", "cancel", "db", "demo", "doctor", "flower", "prompts", "queues", "status", "up")
+OWN = (
+    "ask",
+    "batch",
+    "bird",
+    "cancel",
+    "db",
+    "demo",
+    "doctor",
+    "flower",
+    "prompts",
+    "queues",
+    "status",
+    "up",
+)
 
 
 @pytest.mark.parametrize("name", OWN)
