@@ -11,11 +11,26 @@ local kv_room, prefill_room, sequences = tonumber(ARGV[5]), tonumber(ARGV[6]), t
 local every, patience, depth = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local queues = {unpack(ARGV, 11)}
 local CLAIMS = ROOT .. ':claims'
--- So many are demoted in one claim at most: a mass expiry must not stop Redis.
+-- So many are watched and demoted in one claim at most: a mass expiry must not stop Redis.
 local DEMOTIONS = 500
 
 local time = redis.call('TIME')
 local now, now_ms = time[1] + time[2] / 1000000, time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Watches what has passed its latest start since the last claim.
+local function watch(queue)
+  local since = redis.call('HGET', WATCHED, queue) or '-inf'
+  local due = redis.call('ZRANGEBYSCORE', of(queue, 'waiting'), since, exact(now), 'WITHSCORES',
+    'LIMIT', 0, DEMOTIONS)
+  if #due == 0 then return end
+  for index = 1, #due, 2 do
+    local value = redis.call('HGET', MESSAGES, due[index])
+    local moment = value and parse(value).feasible_until or math.huge
+    if moment < math.huge then redis.call('ZADD', of(queue, 'expiry'), exact(moment), due[index]) end
+  end
+  local all = #due < 2 * DEMOTIONS
+  redis.call('HSET', WATCHED, queue, all and exact(now) or due[#due])
+end
 
 local function demote(queue)
   local expired = redis.call('ZRANGEBYSCORE', of(queue, 'expiry'), '-inf', '(' .. exact(now),
@@ -87,7 +102,10 @@ local function sleep(waits)
   return waits
 end
 
-for _, queue in ipairs(queues) do demote(queue) end
+for _, queue in ipairs(queues) do
+  watch(queue)
+  demote(queue)
+end
 -- Counted in advance, and out again when nothing is taken: most claims take something.
 local claims = redis.call('HINCRBY', CLAIMS, queues[1], 1) - 1
 local first, second = 'waiting', 'demoted'

@@ -13,6 +13,7 @@
 --   :dead:since      zset  token, by the time it was given up (ms)
 --   :dead:causes     hash  token -> why
 --   :<queue>:waiting   zset  token, by latest start time
+--   :watched         hash  <queue> -> latest start up to which all that waits is in :expiry
 --   :<queue>:expiry    zset  token waiting there, by its last feasible moment, where it has one
 --   :<queue>:demoted   zset  token past that moment, by the age of its question
 --   :<queue>:sleepers  zset  wake list of a worker that found nothing, by the time it said so (ms)
@@ -27,6 +28,7 @@ local DELIVERIES, PASSED, LOAD = ROOT .. ':deliveries', ROOT .. ':passed', ROOT 
 local DEAD, DEAD_SINCE, DEAD_CAUSES = ROOT .. ':dead', ROOT .. ':dead:since', ROOT .. ':dead:causes'
 local HEADER, HEADER_BYTES, NEVER = '>BHHdddI4I4I8I8', 53, 65535
 local LIST, SORTED = 0, 1
+local WATCHED = ROOT .. ':watched'
 local SLEEP_MS, WAKE_MS = 3000, 5000
 
 local function milliseconds()
@@ -86,10 +88,15 @@ local function wake(queue, hops)
   redis.call('PEXPIRE', sleeper[1], WAKE_MS)
 end
 
+-- Nothing expires before its latest start, as a rule. So a message is watched from then on only
+-- (queue_claim sees to that), and most are claimed before and never need to be.
 local function enqueue(token, entry)
   redis.call('ZADD', of(entry.queue, 'waiting'), exact(entry.key), token)
   if entry.feasible_until < math.huge then
-    redis.call('ZADD', of(entry.queue, 'expiry'), exact(entry.feasible_until), token)
+    local watched = tonumber(redis.call('HGET', WATCHED, entry.queue) or -math.huge)
+    if entry.key <= watched or entry.feasible_until < entry.key then
+      redis.call('ZADD', of(entry.queue, 'expiry'), exact(entry.feasible_until), token)
+    end
   end
 end
 

@@ -24,7 +24,7 @@ QUEUES = ("gpu.a100.x", "gpu.a100.x.1")
 entries = st.lists(
     st.tuples(
         st.sampled_from(QUEUES),
-        st.integers(0, 8),
+        st.integers(0, 8) | st.sampled_from([4_000_000_000, 5_000_000_000]),
         st.sampled_from([-1000.0, 1000.0, math.inf]),
         st.integers(0, 8),
         st.integers(0, 9),
@@ -65,6 +65,31 @@ def test_every_claim_takes_what_the_rule_says(
             outcome = scripts.claim("me", 100.0, queues, allowance, rules)
             taken = outcome.message.token if isinstance(outcome, Claimed) else None
             assert taken == (expected.token if expected else None)
+
+
+def test_a_request_is_demoted_once_its_moment_passes_while_it_waits(redis_url: str) -> None:
+    """Its latest start lay ahead when it was put, so that nobody watched it then."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+        scripts = QueueScripts(client, ROOT)
+        now = time.time()
+        urgencies = {
+            "dies": Urgency(now + 0.2, now + 0.4),
+            "lives": Urgency(now + 0.3, now + 100.0),
+            "later": Urgency(now + 50.0, now + 100.0),
+        }
+        for name, urgency in urgencies.items():
+            scripts.put(Outgoing(token_of(name), encode("sql", urgency, b"")))
+        none_fits = Allowance(0, 0, 0)
+        for _ in range(6):
+            scripts.claim("me", 100.0, ("sql",), none_fits)
+            time.sleep(0.1)
+        waiting = scripts.peek("sql", 10)
+        assert [(message.token, demoted) for message, demoted in waiting] == [
+            (token_of("lives"), False),
+            (token_of("later"), False),
+            (token_of("dies"), True),
+        ]
 
 
 def test_a_mass_expiry_is_spread_over_claims(redis_client: redis.Redis, redis_url: str) -> None:

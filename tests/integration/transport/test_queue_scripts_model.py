@@ -38,6 +38,7 @@ holders = st.sampled_from(["one", "two"])
 queues = st.sampled_from([POOL, INSTANCE, "sql"])
 # Far from the present, so that no run is slow enough to change what is feasible.
 moments = st.sampled_from([-LONG, LONG, math.inf])
+keys = st.integers(0, 5) | st.sampled_from([4e9, 5e9])
 rooms = st.integers(0, 6) | st.just(math.inf)
 
 
@@ -45,7 +46,7 @@ rooms = st.integers(0, 6) | st.just(math.inf)
 def urgencies(draw: st.DrawFn) -> Urgency:
     small = st.integers(0, 5)
     return Urgency(
-        key=draw(small),
+        key=draw(keys),
         feasible_until=time.time() + draw(moments),
         since=draw(small),
         kv_tokens=draw(small),
@@ -132,8 +133,8 @@ class Queues(RuleBasedStateMachine):
         self.model.end_lease(token)
         assert swept.buried == int(token in self.model.dead)
 
-    @rule(token=tokens, key=st.integers(0, 5), moment=moments)
-    def rescore(self, token: str, key: int, moment: float) -> None:
+    @rule(token=tokens, key=keys, moment=moments)
+    def rescore(self, token: str, key: float, moment: float) -> None:
         until = time.time() + moment
         assert self.scripts.rescore(token, key, until) is self.model.rescore(token, key, until)
 
@@ -176,7 +177,7 @@ class Queues(RuleBasedStateMachine):
         """When all is done nothing is left but what outlives messages."""
         self.scripts.ack(list(self.model.entries))
         self.scripts.drop(list(self.model.dead))
-        assert keys_of(self.client) <= {f"{ROOT}:claims", f"{ROOT}:swept"}
+        assert keys_of(self.client) <= {f"{ROOT}:{kind}" for kind in ("claims", "swept", "watched")}
 
 
 def hash_of(client: redis.Redis, key: str) -> dict[str, int]:
