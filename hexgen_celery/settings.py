@@ -102,7 +102,9 @@ class PipelineSettings(Section):
     `linking`: who finds a question's keywords, a `model` or `rules`; `auto` means rules where there
     are less than `linking_slo_seconds`. A schema of more than `schema_tokens` is not sent whole.
     `agreement`: how many equal results decide early, 0 for none; `auto` is what was learnt of the
-    model. `degrade`: leave optional work out when the deadline comes near.
+    model. `degrade`: leave optional work out when the deadline comes near. `waves`: ask for
+    only as many candidates at a time as could come to the agreement, which takes longer and spends
+    less.
     """
 
     candidates: Annotated[int, Field(ge=1, le=16)] = 3
@@ -114,6 +116,7 @@ class PipelineSettings(Section):
     linking: Literal["auto", "model", "rules"] = "auto"
     linking_slo_seconds: Annotated[float, Field(ge=0)] = 5.0
     schema_tokens: PositiveInt = 24_000
+    waves: bool = False
     agreement: Literal["auto"] | Annotated[int, Field(ge=0, le=16)] = "auto"
     degrade: bool = True
 

@@ -35,6 +35,7 @@ class PipelineOptions:
     schema_tokens: int = 24_000
     agreement: int = 0
     degrade: bool = True
+    waves: bool = False
     question_key: str = ""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +124,8 @@ def read_progress(
     plan = LinkingPlan.from_memory(view.memory)
     question = Question(view.submission.question, view.submission.evidence)
     linked = read_linked(plan, question, nodes, stages.schema_linking)
-    branches = _branches(nodes, stages, economies) if linked is not None else ()
+    ordered = asks_for_order(view.submission.question)
+    branches = _branches(nodes, stages, economies, ordered) if linked is not None else ()
     return Progress(
         submission=view.submission,
         options=options,
@@ -137,23 +138,42 @@ def read_progress(
     )
 
 
-def _branches(nodes: Nodes, stages: Stages, economies: Economies) -> tuple[Branch, ...]:
-    """The candidates. Corrections that were left out are made all the same where without them no
-    candidate has run: a late answer is worth more than none."""
-    rounds = economies.options.correction_rounds
-    read_sql = stages.candidate_generation.read
-    numbers = [
-        number
-        for number in range(1, economies.options.candidates + 1)
-        if number <= economies.candidates or request_id(number, 0) in nodes
-    ]
+def _branches(
+    nodes: Nodes, stages: Stages, economies: Economies, ordered: bool
+) -> tuple[Branch, ...]:
+    """The candidates that are called for by now.
 
-    def read(allowed: int) -> tuple[Branch, ...]:
+    Corrections that were left out are made all the same where without them no candidate has run: a
+    late answer is worth more than none.
+    """
+    options = economies.options
+    read_sql = stages.candidate_generation.read
+
+    def read(numbers: Sequence[int], allowed: int) -> tuple[Branch, ...]:
+        rounds = options.correction_rounds
         return tuple(read_branch(n, nodes, rounds, read_sql, allowed=allowed) for n in numbers)
 
-    branches = read(economies.rounds)
+    wanted = [
+        number
+        for number in range(1, options.candidates + 1)
+        if number <= economies.candidates or request_id(number, 0) in nodes
+    ]
+    called = options.agreement if options.waves and options.agreement else len(wanted)
+    branches = read(wanted[:called], economies.rounds)
+    while called < len(wanted) and (more := _missing(branches, options.agreement, ordered)):
+        called += more
+        branches = read(wanted[:called], economies.rounds)
     nothing_ran = all(b.phase is Phase.SETTLED and b.executed is None for b in branches)
-    return read(rounds) if nothing_ran else branches
+    return read(wanted[:called], options.correction_rounds) if nothing_ran else branches
+
+
+def _missing(branches: Sequence[Branch], agreement: int, ordered: bool) -> int:
+    """How many more candidates could bring the agreement, once these have come to none."""
+    if any(branch.phase is not Phase.SETTLED for branch in branches):
+        return 0
+    clusters = clusters_of(branches, ordered=ordered)
+    votes = clusters[0].votes if clusters and not clusters[0].empty else 0
+    return max(0, agreement - votes)
 
 
 def _noted(memory: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -141,7 +141,8 @@ class TextToSql:
 
     def _decide_early(self, progress: Progress) -> Expansion:
         needless = unfinished(progress.nodes)
-        saved = saved_by_dropping(progress.nodes, needless)
+        unasked = progress.economies.candidates - len(progress.branches)
+        saved = saved_by_dropping(progress.nodes, needless, max(0, unasked))
         return Expansion(drop=needless, outcome=answer_by_agreement(progress, saved))
 
     def _economies(self, progress: Progress, now: float) -> Economies:

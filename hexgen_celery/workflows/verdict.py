@@ -33,7 +33,8 @@ class Decision:
 
 def answer_by_agreement(progress: Progress, saved: Saved = NOTHING_SAVED) -> Answer:
     """The answer where only one result contends, or enough candidates agree on one."""
-    clusters, candidates = progress.clusters, len(progress.branches)
+    clusters = progress.clusters
+    candidates = max(len(progress.branches), progress.economies.candidates)
     votes, needed = clusters[0].votes, progress.options.agreement
     if progress.agreed is None or votes == candidates:
         return _answer(

@@ -62,6 +62,7 @@ def test_enough_equal_results_decide_and_cancel_the_rest() -> None:
         "requests": 1,
         "executions": 1,
         "begun": 0,
+        "unasked": 0,
         "tokens": waiting.input_tokens + round(waiting.output_tokens),  # type: ignore[union-attr]
     }
 
@@ -123,6 +124,43 @@ def test_running_requests_count_as_begun() -> None:
         for call in others
         if isinstance(call, LlmCall)
     )
+
+
+def asked_in_waves(results: list[str], agreement: int) -> tuple[list[int], Answer]:
+    """How many candidates had been asked for after each execution, and the answer."""
+    script = {f"candidate.{number}": fence(sql) for number, sql in enumerate(results, start=1)}
+    options = {"candidates": 5, "agreement": agreement, "waves": True, "correction_rounds": 0}
+    run, _ = shop_question({**script, "choose": '{"choice": 1}'}, options=options)
+    outcome, seen = run._apply(run.definition.begin(run.submission)), list[int]()
+    while outcome is None:
+        outcome = run.step()
+        if run.finished[-1].startswith("execution"):
+            seen.append(sum(name.startswith("candidate") for name in run.nodes))
+    assert isinstance(outcome, Answer)
+    return seen, outcome
+
+
+def test_waves_ask_for_no_more_candidates_than_could_agree() -> None:
+    seen, answer = asked_in_waves([GOOD, SAME, OTHER, OTHER, OTHER], 2)
+    assert seen == [2, 2]
+    assert answer.detail["decided_by"] == "early_agreement"
+    assert answer.detail["why"] == "2 of 5 candidates returned the same result, and 2 are enough"
+    assert answer.detail["saved"]["unasked"] == 3
+    assert answer.detail["saved"]["tokens"] > 0
+
+
+def test_waves_go_on_until_enough_agree() -> None:
+    seen, answer = asked_in_waves([GOOD, OTHER, EMPTY, SAME, GOOD], 2)
+    assert seen == [2, 3, 4, 4]
+    assert answer.sql in (GOOD, SAME)
+    assert answer.detail["saved"]["unasked"] == 1
+
+
+def test_waves_end_with_a_choice_among_all_candidates() -> None:
+    seen, answer = asked_in_waves([EMPTY, EMPTY, GOOD, OTHER, EMPTY], 2)
+    assert seen == [2, 4, 4, 5, 5][: len(seen)]
+    assert len(seen) == 5
+    assert answer.detail["decided_by"] == "choice"
 
 
 def _branch(number: int, digest: str, distinct: str = "", ordered: str = "") -> Branch:
