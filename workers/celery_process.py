@@ -20,6 +20,7 @@ from hexgen_celery.settings import Settings, load_settings
 from hexgen_celery.transport import process
 from hexgen_celery.transport.thread_pool import ThreadPool
 from workers.cancellation import SHUTDOWN, InFlight
+from workers.tolerant_consumer import TolerantConsumer
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +70,7 @@ def run_worker(
     worker = app.Worker(
         hostname=node_name(name),
         pool=ThreadPool,
+        consumer_cls=TolerantConsumer,
         concurrency=concurrency,
         queues=list(queues),
         without_gossip=True,

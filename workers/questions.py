@@ -17,7 +17,7 @@ from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
 from hexgen_celery.submission import KnownDatabases, validate
 from hexgen_celery.workflows.definition import Json, Submission, WorkflowStatus
-from workers.quick_ignore import quicken
+from workers.quick_ignore import Arguments, quicken
 
 log = structlog.get_logger(__name__)
 
@@ -103,9 +103,12 @@ class Reception:
 def register_ask(app: Celery, reception: Reception) -> None:
     """Make `app` accept questions."""
 
-    def ask(task: Any, *arguments: Any, **keywords: Any) -> None:
+    def ask(task: Any, /, *arguments: Any, **keywords: Any) -> None:
+        given = Arguments(arguments, keywords)
+        if len(arguments) == 1 and isinstance(arguments[0], Arguments):
+            given = arguments[0]
         try:
-            reception.receive(task.request.id, arguments, keywords)
+            reception.receive(task.request.id, given.positional, given.keywords)
         except redis.RedisError as error:
             raise Reject(str(error), requeue=True) from error
         raise Ignore

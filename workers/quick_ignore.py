@@ -29,13 +29,25 @@ class _Outcome:
     exception: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A message's arguments as one value: Celery's own calls know names, such as `self`, that a
+    client may use too."""
+
+    positional: Sequence[Any]
+    keywords: Json
+
+
 _IGNORE = Ignore()
 _OUTCOME = _Outcome(_IGNORE)
 _INFO = TraceInfo(IGNORED, _IGNORE)
 
 
 def quick_tracer(receive: Receive, celerys: Tracer) -> Tracer:
-    """A tracer that calls `receive` (twice, when it raises: it must bear that)."""
+    """A tracer that calls `receive` (twice, when it raises: it must bear that).
+
+    The second time it is the task that calls it, with one `Arguments`.
+    """
 
     def trace(uuid: str, args: Sequence[Any], kwargs: Json, request: Any = None) -> Any:
         started = time.monotonic()
@@ -44,7 +56,7 @@ def quick_tracer(receive: Receive, celerys: Tracer) -> Tracer:
         except Exception:
             # Refusals, Redis trouble and mistakes alike are Celery's to record, which it does when
             # its own tracer meets them again.
-            return celerys(uuid, args, kwargs, request)
+            return celerys(uuid, (Arguments(args, kwargs),), {}, request)
         return trace_ok_t(_OUTCOME, _INFO, time.monotonic() - started, None)
 
     return trace

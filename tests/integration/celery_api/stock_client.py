@@ -32,16 +32,17 @@ class StockClient:
 
     python: Path
     broker_url: str
+    run_seconds: float = RUN_SECONDS
 
-    def run(self, program: str, directory: Path) -> Any:
+    def run(self, program: str, directory: Path, *arguments: str) -> Any:
         """Run `program` (it has `app`, and prints one line of JSON last); returns that value."""
         done = subprocess.run(
-            [self.python, "-I", "-", self.broker_url],
+            [self.python, "-I", "-", self.broker_url, *arguments],
             input=_PREAMBLE + program,
             cwd=directory,
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=self.run_seconds,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,7 @@ import psutil
 import pytest
 from celery.exceptions import TaskRevokedError
 
-from hexgen_celery.databases import open_databases
-from hexgen_celery.keys import Keys
-from hexgen_celery.redis_client import connect
-from hexgen_celery.settings import Settings
+from tests.integration.celery_api.heroes import ANSWER, SQL, add_heroes
 from tests.integration.celery_api.stock_client import StockClient, stock_python
 from tests.integration.workers.fake_llm import FakeLlm
 from tests.integration.workers.local_workers import (
@@ -26,12 +22,10 @@ from workers.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.integration
 
-SQL = "SELECT name FROM hero WHERE can_fly = 1 ORDER BY name"
 PROMPT = 5.0
 ENDLESS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n, hero"
 )
-MODEL_ANSWER = f"Here it is:\n```sql\n{SQL}\n```\n"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ def workers(
     """One control, one sql and one LLM worker, and a database `heroes`, for all tests here."""
     directory = tmp_path_factory.mktemp("celery-api")
     settings = deployment_settings(redis_server, "celeryapi", directory, pool_of(server.url))
-    _add_heroes(settings, directory / "heroes.sqlite")
+    add_heroes(settings, directory / "heroes.sqlite")
     with LocalWorkers(settings, directory) as running:
         yield running.start(sql=1)
 
@@ -55,22 +49,13 @@ def workers(
 @pytest.fixture
 def llm(server: FakeLlm) -> FakeLlm:
     server.reset()
-    server.answer = MODEL_ANSWER
+    server.answer = ANSWER
     return server
 
 
 @pytest.fixture
 def client(workers: LocalWorkers, llm: FakeLlm) -> StockClient:
     return StockClient(stock_python(), workers.url)
-
-
-def _add_heroes(settings: Settings, path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE hero (name TEXT, can_fly INTEGER)")
-        connection.executemany("INSERT INTO hero VALUES (?, ?)", [("Ada", 1), ("Bo", 0), ("Cy", 1)])
-    connection.close()
-    with connect(settings) as client:
-        open_databases(client, Keys(settings.broker.prefix), settings).add(path)
 
 
 def test_ask_and_get(client: StockClient, tmp_path: Path) -> None:
