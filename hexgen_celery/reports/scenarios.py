@@ -110,7 +110,7 @@ PUBLISHED = (
     *(published(alpha, count_running=True) for alpha in PUBLISHED_ALPHAS),
 )
 
-# What the issue names as the others to beat.
+# The others to beat.
 RIVALS = (
     ROUND_ROBIN,
     LEAST_OUTSTANDING,
