@@ -35,8 +35,9 @@ from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
 from hexgen_celery.submission import TEXT_TO_SQL, validate
+from hexgen_celery.tenants import ClassAttainment, TenantReader
 from hexgen_celery.trace import TraceReader
-from hexgen_celery.workflows.definition import Json
+from hexgen_celery.workflows.definition import Json, Submission
 
 if TYPE_CHECKING:
     from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
@@ -45,6 +46,7 @@ __all__ = [
     "Answer",
     "AnswerPending",
     "Cell",
+    "ClassAttainment",
     "Client",
     "NoAnswer",
     "Outcome",
@@ -67,6 +69,9 @@ LOOK_SECONDS = 0.02
 class Question:
     """One question to ask. `slo_seconds` None is the deployment's default.
 
+    `slo_class` names one of the tenant's classes in place of seconds. With a tenant and neither,
+    its first class counts, where it has any.
+
     `submitted_at` (Unix seconds) is when its clock starts; None is the moment of asking. `options`
     change the workflow's settings for this question, such as `candidates` or `correction_rounds`.
     """
@@ -79,18 +84,22 @@ class Question:
     submitted_at: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     workflow: str = TEXT_TO_SQL
+    slo_class: str | None = None
 
     def payload(self, default_slo_seconds: float, now: float) -> Json:
         """The arguments of `hexgen.ask`."""
+        by_class = self.slo_seconds is None and (self.slo_class or self.tenant)
+        slo = default_slo_seconds if self.slo_seconds is None else self.slo_seconds
         return {
             "question": self.question,
             "database": self.database,
-            "slo_seconds": default_slo_seconds if self.slo_seconds is None else self.slo_seconds,
+            "slo_seconds": None if by_class else slo,
             "evidence": self.evidence or None,
             "tenant": self.tenant,
             "submitted_at": now if self.submitted_at is None else self.submitted_at,
             "options": dict(self.options),
             "workflow": self.workflow,
+            "slo_class": self.slo_class,
         }
 
 
@@ -156,6 +165,7 @@ class Client:
         evidence: str = "",
         tenant: str | None = None,
         options: Mapping[str, Any] | None = None,
+        slo_class: str | None = None,
     ) -> Pending:
         """Ask one question; returns at once.
 
@@ -163,7 +173,15 @@ class Client:
             InvalidSubmission: naming the field at fault, before anything is sent.
             UnknownDatabase: the database was never registered.
         """
-        asked = Question(question, database, slo_seconds, evidence, tenant, options=options or {})
+        asked = Question(
+            question,
+            database,
+            slo_seconds,
+            evidence,
+            tenant,
+            options=options or {},
+            slo_class=slo_class,
+        )
         return self.ask_many([asked])[0]
 
     @naming_a_lost_broker()
@@ -172,9 +190,14 @@ class Client:
         now = time.time()
         default = self.settings.deadline.default_slo_seconds
         payloads = [(asked, asked.payload(default, now)) for asked in questions]
-        for number, (_, payload) in enumerate(payloads, start=1):
+        checked = [
             self._check(payload, f"question {number}: " if len(payloads) > 1 else "")
-        return [self._send(asked, payload) for asked, payload in payloads]
+            for number, (_, payload) in enumerate(payloads, start=1)
+        ]
+        return [
+            self._send(asked, payload, submission.slo_seconds)
+            for (asked, payload), submission in zip(payloads, checked, strict=True)
+        ]
 
     def pending(self, workflow_id: str) -> Pending:
         """A question that was asked earlier, perhaps by another client; raises UnknownWorkflow."""
@@ -242,6 +265,11 @@ class Client:
         return queue_statuses(Ledger(self._redis, self.keys).read(), records, self._unaccepted())
 
     @naming_a_lost_broker()
+    def attainment(self) -> list[ClassAttainment]:
+        """Questions and met deadlines by tenant and SLO class, since the deployment began."""
+        return TenantReader(self._redis, self.keys).read()
+
+    @naming_a_lost_broker()
     def databases(self) -> list[DatabaseEntry]:
         """Every registered database."""
         return [self.registry.entry(name) for name in self.registry.names()]
@@ -288,17 +316,19 @@ class Client:
     ) -> None:
         self.close()
 
-    def _check(self, payload: Json, place: str) -> None:
+    def _check(self, payload: Json, place: str) -> Submission:
+        # A client that was given no tenants cannot know their classes; control workers do.
+        known = {} if self.settings.tenants else {"slo_class": None}
         try:
-            validate(payload, self.settings, self.registry)
+            return validate({**payload, **known}, self.settings, self.registry)
         except InvalidSubmission as error:
             message = f"{place}{error.message}"
             raise type(error)(message, hint=error.hint, field=error.field) from error
 
-    def _send(self, asked: Question, payload: Json) -> Pending:
+    def _send(self, asked: Question, payload: Json, slo_seconds: float) -> Pending:
         workflow_id = str(uuid.uuid4())
         self._results.send(ASK, workflow_id, payload)
-        return Pending(workflow_id, asked, float(payload["slo_seconds"]), self)
+        return Pending(workflow_id, asked, slo_seconds, self)
 
     def _is_about_to_begin(self, workflow_id: str) -> bool:
         """Whether the question has begun meanwhile, or waits to be accepted.

@@ -117,6 +117,12 @@ class Keys:
         return self._key("learner")
 
     @property
+    def tenants(self) -> str:
+        """Hash: JSON [tenant, class, measure] → questions; behind `:<tenant>` the sorted set of its
+        running ones, by when they are forgotten."""
+        return self._key("tenants")
+
+    @property
     def queue_root(self) -> str:
         """Where the keys of the queues begin; the rest of them is in lua/lib/queue.lua."""
         return self._key("queue")

@@ -70,6 +70,7 @@ class Scripts:
         self._requeue_ms = milliseconds(settings.coordinator.requeue_after_seconds)
         self._common: Json = {
             "cancels": keys.cancels,
+            "tenants": keys.tenants,
             "stream": settings.coordinator.trace_stream_entries,
             "resend_ms": self._resend_ms,
             "result_ttl_ms": milliseconds(settings.broker.result_ttl_seconds),
@@ -79,7 +80,7 @@ class Scripts:
     def start(
         self, workflow_id: str, parameters: Json, parts: Sequence[str], arguments: Sequence[str]
     ) -> Reply:
-        """Create the workflow; verdicts `started`, `exists`, `cancelled`, `parts`."""
+        """Create the workflow; verdicts `started`, `exists`, `cancelled`, `full`, `parts`."""
         return _reply(self._move("start", workflow_id, parameters, arguments, parts))
 
     def settle(

@@ -36,6 +36,13 @@ PositiveInt = Annotated[int, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 
 
+def refuse_doubled(kind: str, names: list[str]) -> None:
+    """Raise `ValueError` where a name of that kind is declared twice."""
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"{kind} {doubled[0]!r} is declared twice")
+
+
 class Section(BaseModel):
     """A table of the configuration; unknown keys are errors."""
 
@@ -169,6 +176,32 @@ class PoolSettings(Section):
         return f"gpu.{self.gpu}.{self.name}"
 
 
+class SloClassSettings(Section):
+    """A named SLO: the seconds that a question of this class may take."""
+
+    name: Name
+    seconds: Positive
+
+
+class TenantSettings(Section):
+    """Whose questions these are. The first class is for questions that name neither class nor SLO.
+
+    No more than `max_in_flight` questions run at once; a further one is refused, not queued.
+    """
+
+    name: Name
+    max_in_flight: PositiveInt | None = None
+    classes: tuple[SloClassSettings, ...] = ()
+
+    @field_validator("classes")
+    @classmethod
+    def _classes_are_unique(
+        cls, classes: tuple[SloClassSettings, ...]
+    ) -> tuple[SloClassSettings, ...]:
+        refuse_doubled("class", [one.name for one in classes])
+        return classes
+
+
 class EmulatorSettings(Section):
     """Emulated instances: how fast emulated time runs, and where their answers come from."""
 
@@ -190,10 +223,10 @@ class WorkerSettings(Section):
 
 
 class RouterSettings(Section):
-    """Which dispatch policy chooses the pool, with its parameters."""
+    """Which dispatch policy chooses the instance, with its parameters, until Redis says otherwise."""
 
-    dispatch: str = "shortest-expected-delay"
-    parameters: dict[str, float] = Field(default_factory=dict)
+    dispatch: str = DEFAULTS.dispatch
+    parameters: dict[str, float | str | bool] = Field(default_factory=dict)
 
 
 class QueueSettings(Section):
@@ -258,6 +291,7 @@ class Settings(BaseSettings):
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
     pools: tuple[PoolSettings, ...] = ()
+    tenants: tuple[TenantSettings, ...] = ()
     stages_module: str = "stages"
     workflow_modules: tuple[str, ...] = ()
 
@@ -267,10 +301,14 @@ class Settings(BaseSettings):
         names = [instance.name for pool in pools for instance in pool.instances]
         queues = [pool.queue for pool in pools]
         for kind, values in (("instance", names), ("pool", queues)):
-            doubled = sorted({value for value in values if values.count(value) > 1})
-            if doubled:
-                raise ValueError(f"{kind} {doubled[0]!r} is declared twice")
+            refuse_doubled(kind, values)
         return pools
+
+    @field_validator("tenants")
+    @classmethod
+    def _tenants_are_unique(cls, tenants: tuple[TenantSettings, ...]) -> tuple[TenantSettings, ...]:
+        refuse_doubled("tenant", [tenant.name for tenant in tenants])
+        return tenants
 
     @classmethod
     def settings_customise_sources(

@@ -15,6 +15,7 @@ from rapidfuzz import fuzz, process
 
 from hexgen_celery.errors import InvalidSubmission, UnknownDatabase
 from hexgen_celery.settings import DeadlineSettings, Settings
+from hexgen_celery.slo_classes import resolve_slo
 from hexgen_celery.workflows.definition import Json, Submission
 from hexgen_celery.workflows.pipeline_options import resolve_options
 
@@ -29,6 +30,7 @@ FIELDS = (
     "submitted_at",
     "workflow",
     "options",
+    "slo_class",
 )
 MAX_ID_CHARS = 255
 MAX_NAME_CHARS = 64
@@ -60,26 +62,33 @@ def validate(
     text_to_sql are checked here, those of other workflows by their definition.
 
     Raises:
-        InvalidSubmission: a field is missing, unknown or impossible.
+        InvalidSubmission: a field is missing, unknown or impossible; tenant or class are unknown.
         UnknownDatabase: the database is not registered; those that are are listed, nearest first.
     """
     _check_names(payload)
     limits = settings.deadline
     now = time.time() if received_at is None else received_at
     workflow = _text(payload, "workflow", MAX_NAME_CHARS) or TEXT_TO_SQL
-    slo_seconds = _slo(payload, limits)
+    tenant = _text(payload, "tenant", MAX_NAME_CHARS) or DEFAULT_TENANT
+    slo = resolve_slo(
+        settings,
+        tenant,
+        slo_class=_text(payload, "slo_class", MAX_NAME_CHARS),
+        seconds=_slo(payload, limits),
+    )
     submitted_at = _submitted_at(payload, now)
     return Submission(
         workflow_id=_workflow_id(workflow_id),
         workflow=workflow,
         question=_question(payload, limits, required=workflow == TEXT_TO_SQL),
         database=_database(payload, databases, required=workflow == TEXT_TO_SQL),
-        slo_seconds=slo_seconds,
+        slo_seconds=slo.seconds,
         submitted_at=submitted_at,
-        deadline=submitted_at + slo_seconds,
-        tenant=_text(payload, "tenant", MAX_NAME_CHARS) or DEFAULT_TENANT,
+        deadline=submitted_at + slo.seconds,
+        tenant=tenant,
         evidence=_text(payload, "evidence", limits.max_evidence_chars),
         options=_options(payload, workflow, settings),
+        slo_class=slo.slo_class,
     )
 
 
@@ -95,9 +104,11 @@ def _check_names(payload: Mapping[str, Any]) -> None:
             )
 
 
-def _workflow_id(workflow_id: str | None) -> str:
+def _workflow_id(workflow_id: object) -> str:
     if workflow_id is None:
         return str(uuid.uuid4())
+    if not isinstance(workflow_id, str):
+        raise _wrong_type("task_id", workflow_id, "text")
     printable = workflow_id.isprintable() and not any(map(str.isspace, workflow_id))
     if not workflow_id or len(workflow_id) > MAX_ID_CHARS or "/" in workflow_id or not printable:
         raise InvalidSubmission(
@@ -137,10 +148,10 @@ def _known_databases(name: str, known: list[str]) -> str:
     return f"registered, nearest first: {listed}{more}"
 
 
-def _slo(payload: Mapping[str, Any], limits: DeadlineSettings) -> float:
+def _slo(payload: Mapping[str, Any], limits: DeadlineSettings) -> float | None:
     seconds = _number(payload, "slo_seconds")
     if seconds is None:
-        return limits.default_slo_seconds
+        return None
     if not 0 < seconds <= limits.max_slo_seconds:
         raise InvalidSubmission(
             f"slo_seconds is {seconds:g}",

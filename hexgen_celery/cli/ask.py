@@ -27,6 +27,7 @@ _SHOWN_ROWS = 50
 @click.option("--slo", type=float, help="Seconds the answer may take.")
 @click.option("--evidence", default="", help="Hints on the question or the data.")
 @click.option("--tenant", default=None, help="Who asks.")
+@click.option("--class", "slo_class", default=None, help="An SLO class of the tenant.")
 @click.option(
     "-o",
     "--option",
@@ -45,13 +46,20 @@ def ask_command(
     slo: float | None,
     evidence: str,
     tenant: str | None,
+    slo_class: str | None,
     options: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
 ) -> int:
     """Ask QUESTION and wait for the answer."""
     pending = cli.client.ask(
-        question, database, slo, evidence=evidence, tenant=tenant, options=read_options(options)
+        question,
+        database,
+        slo,
+        evidence=evidence,
+        tenant=tenant,
+        options=read_options(options),
+        slo_class=slo_class,
     )
     if no_wait:
         print_json({"id": pending.id}) if as_json else console.print(pending.id)
@@ -75,8 +83,8 @@ def batch_command(
 ) -> int:
     """Ask every question of FILE at once; one JSON object a line.
 
-    Keys: question, database, slo_seconds, evidence, tenant, options. Answers come in the order in
-    which they are ready.
+    Keys: question, database, slo_seconds, slo_class, evidence, tenant, options. Answers come in
+    the order in which they are ready.
     """
     questions = read_questions(file, {"database": database, "slo_seconds": slo})
     pendings = cli.client.ask_many(questions)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hexgen_celery.api import ClassAttainment
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import cell, console, json_option, moment, print_json, seconds, table
 
@@ -18,7 +19,7 @@ _EVENT_COLUMNS = ("t", "event", "node", "attempt", "queue", "worker", "instance"
 @json_option
 @pass_cli
 def status_command(cli: CliContext, question_id: str | None, as_json: bool) -> None:
-    """Show the running questions, or one question by its ID."""
+    """Show the running questions and met deadlines by tenant, or one question by its ID."""
     if question_id is None:
         _show_running(cli, as_json)
         return
@@ -44,9 +45,10 @@ def _facts(status: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _show_running(cli: CliContext, as_json: bool) -> None:
-    running = cli.client.running()
+    running, classes = cli.client.running(), cli.client.attainment()
     if as_json:
-        print_json([asdict(status) for status in running])
+        tenants = [{**asdict(one), "attainment": one.attainment} for one in classes]
+        print_json({"running": [asdict(status) for status in running], "tenants": tenants})
         return
     rows = [
         (one.id, one.question, one.database, moment(one.submitted_at), moment(one.deadline))
@@ -54,6 +56,25 @@ def _show_running(cli: CliContext, as_json: bool) -> None:
     ]
     console.print(table("", ("id", "question", "database", "submitted", "deadline"), rows))
     console.print(f"{len(rows)} running")
+    if classes:
+        _show_classes(classes)
+
+
+def _show_classes(classes: list[ClassAttainment]) -> None:
+    rows = [
+        (
+            one.tenant,
+            one.slo_class or "—",
+            one.in_flight,
+            one.accepted,
+            one.refused,
+            one.answered,
+            "—" if one.attainment is None else f"{one.attainment:.1%}",
+        )
+        for one in classes
+    ]
+    columns = ("tenant", "SLO class", "in flight", "accepted", "refused", "answered", "in time")
+    console.print(table("", columns, rows))
 
 
 @click.command("trace")

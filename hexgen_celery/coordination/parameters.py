@@ -49,6 +49,8 @@ def start_parameters(submission: Submission) -> Json:
         "definition": submission.workflow,
         "database": submission.database,
         "tenant": submission.tenant,
+        "slo_class": submission.slo_class,
+        "slo_seconds": submission.slo_seconds,
     }
 
 

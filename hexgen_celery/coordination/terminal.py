@@ -66,6 +66,7 @@ def question_report(record: WorkflowRecord) -> Json:
         "question": submission.question,
         "database": submission.database,
         "tenant": submission.tenant,
+        "slo_class": submission.slo_class,
         "slo_seconds": submission.slo_seconds,
         "submitted_at": submission.submitted_at,
         "finished_at": record.finished_at,

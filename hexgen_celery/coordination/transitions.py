@@ -23,9 +23,15 @@ from hexgen_celery.coordination.parameters import (
 )
 from hexgen_celery.coordination.planner import Planner
 from hexgen_celery.coordination.planning import ACTIVE, Plan
-from hexgen_celery.coordination.state import StoredNode, WorkflowRecord, WorkflowStore
+from hexgen_celery.coordination.state import (
+    StoredNode,
+    WorkflowRecord,
+    WorkflowStore,
+    rounds_of,
+)
 from hexgen_celery.coordination.terminal import terminal_result
 from hexgen_celery.core.clock import Clock
+from hexgen_celery.errors import TenantFull
 from hexgen_celery.outbox import OutboxEntry, Sender
 from hexgen_celery.parts import MissingPart, PartStore
 from hexgen_celery.references import ClaimedRequest, RequestRef
@@ -78,6 +84,9 @@ class Transitions:
         self._parts = parts
         self._planner = planner
         self._sender = sender
+        self._most_in_flight = {
+            tenant.name: tenant.max_in_flight for tenant in settings.tenants if tenant.max_in_flight
+        }
         self._max_attempts = settings.coordinator.max_attempts
         self._keep_seconds = (
             settings.coordinator.orphan_ttl_seconds + settings.broker.result_ttl_seconds
@@ -87,16 +96,22 @@ class Transitions:
         """Begin the question, unless it has begun; `later` is given what sends its requests.
 
         Raises:
-            InvalidSubmission: its workflow is unknown or refuses it; nothing was stored.
+            InvalidSubmission: its workflow is unknown or refuses it, or its tenant has as many in
+                flight as it may; nothing was stored.
         """
         plan = self._planner.begin(submission)
         workflow_id = submission.workflow_id
         parameters = {**start_parameters(submission), "expires_ms": self._expires_ms(submission)}
+        most = self._most_in_flight.get(submission.tenant)
+        if most is not None:
+            parameters["most"] = most
         reply = self._start(submission, plan, parameters)
         if reply.verdict == "parts":
             plan = self._with_parts(plan, reply, submission)
             reply = self._start(submission, plan, parameters)
         log.info("question begins", verdict=reply.verdict, workflow=workflow_id)
+        if reply.verdict == "full":
+            raise _tenant_full(submission.tenant, most or 0)
         if reply.verdict == "started":
             later(lambda: self._follow(submission, {}, plan))
         elif reply.verdict == "cancelled":
@@ -167,11 +182,7 @@ class Transitions:
 
     def resend(self, record: WorkflowRecord, refs: Iterable[RequestRef]) -> int:
         """Send requests of a workflow that nobody confirmed or claimed; how many were sent."""
-        entries = [
-            OutboxEntry(ref, record.nodes[ref.node_id].spec, record.submission, resent=True)
-            for ref in refs
-        ]
-        return self._sender.send(entries)
+        return self._sender.send([record.entry(ref, resent=True) for ref in refs])
 
     def _start(self, submission: Submission, plan: Plan, parameters: Json) -> Reply:
         return self._scripts.start(
@@ -190,13 +201,15 @@ class Transitions:
             return False
         following = RequestRef(ref.workflow_id, ref.node_id, ref.attempt + 1)
         spec, submission = decode_spec(pair[0]), decode_submission(pair[1])
-        self._sender.send([OutboxEntry(following, spec, submission)])
+        entry = OutboxEntry(following, spec, submission)
+        record = self._store.load(ref.workflow_id)
+        self._sender.send([entry if record is None else record.entry(following, resent=False)])
         return True
 
     def _settle(self, ref: RequestRef, status: NodeStatus, outcome: Json, rows: str) -> bool:
         while (record := self._store.load(ref.workflow_id)) is not None:
             node = record.nodes.get(ref.node_id)
-            if record.status is not WorkflowStatus.RUNNING or not _open(node):
+            if node is None or record.status is not WorkflowStatus.RUNNING or not _open(node):
                 return False
             plan = self._planner.after(record, ref.node_id, status, outcome)
             reply = self._apply(record, ref, status, outcome, rows, plan)
@@ -204,7 +217,7 @@ class Transitions:
                 plan = self._with_parts(plan, reply, record.submission)
                 reply = self._apply(record, ref, status, outcome, rows, plan)
             if reply.verdict == "ok":
-                self._follow(record.submission, record.nodes, plan)
+                self._follow(record.submission, record.nodes, plan, node.spec.step)
             if reply.verdict in ("ok", "stale"):
                 return reply.verdict == "ok"
         return False
@@ -242,8 +255,17 @@ class Transitions:
         self._parts.put(texts, self._expires_ms(submission))
         return plan
 
-    def _follow(self, submission: Submission, nodes: Mapping[str, StoredNode], plan: Plan) -> None:
-        """Send what a plan made ready, or the result if it ended the question."""
+    def _follow(
+        self,
+        submission: Submission,
+        nodes: Mapping[str, StoredNode],
+        plan: Plan,
+        ended: str | None = None,
+    ) -> None:
+        """Send what a plan made ready, or the result if it ended the question.
+
+        `ended` is the step of the node that ended just now, which `nodes` do not know yet.
+        """
         workflow_id = submission.workflow_id
         if plan.outcome is not None:
             self.deliver(workflow_id)
@@ -251,7 +273,13 @@ class Transitions:
         ready = [spec for spec in plan.added if spec.id in plan.ready]
         ready += [nodes[name].spec for name in plan.released]
         self._sender.send(
-            OutboxEntry(RequestRef(workflow_id, spec.id, 1), spec, submission) for spec in ready
+            OutboxEntry(
+                RequestRef(workflow_id, spec.id, 1),
+                spec,
+                submission,
+                round=rounds_of(spec.step, nodes) + (ended is not None and ended == spec.step),
+            )
+            for spec in ready
         )
 
     def _expire(self, record: WorkflowRecord, answer: Answer | None) -> str:
@@ -289,5 +317,13 @@ class Transitions:
         return milliseconds(latest + self._keep_seconds)
 
 
-def _open(node: StoredNode | None) -> bool:
-    return node is not None and node.status in ACTIVE
+def _tenant_full(tenant: str, most: int) -> TenantFull:
+    return TenantFull(
+        f"tenant {tenant!r} has {most} questions in flight, as many as it may",
+        field="tenant",
+        hint="ask again when one has ended, or raise max_in_flight of the tenant",
+    )
+
+
+def _open(node: StoredNode) -> bool:
+    return node.status in ACTIVE

@@ -52,7 +52,8 @@ class Submission:
     """One question as accepted. Times are Unix seconds; `deadline` = submitted_at + slo_seconds.
 
     `options` are the per-submission settings of the workflow (already validated); `workflow` names
-    the definition. `database` is empty where the workflow has none.
+    the definition. `database` is empty where the workflow has none, `slo_class` where the SLO was given
+    in seconds.
     """
 
     workflow_id: str
@@ -65,6 +66,7 @@ class Submission:
     tenant: str = "default"
     evidence: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    slo_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)

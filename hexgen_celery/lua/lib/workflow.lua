@@ -176,11 +176,38 @@ local function keep_rows_of(node_id)
   end
 end
 
+-- Questions are counted by tenant and SLO class in the hash P.tenants, fields JSON [tenant, class,
+-- measure]; a tenant's running ones are in the sorted set beside it, by when they are forgotten.
+-- Tenants may be anything a client sends: from MOST_COUNTED on only known fields are counted.
+local MOST_COUNTED = 20000
+
+local function count_question(tenant, class, measure)
+  local field = cjson.encode({tenant, class, measure})
+  local room = redis.call('HLEN', P.tenants) < MOST_COUNTED
+  if room or redis.call('HEXISTS', P.tenants, field) == 1 then
+    redis.call('HINCRBY', P.tenants, field, 1)
+  end
+end
+
+local function running_of(tenant)
+  return P.tenants .. ':' .. tenant
+end
+
+-- To be called before the deadline is forgotten.
+local function leave_tenant(status)
+  local tenant, class = unpack(redis.call('HMGET', WORKFLOW, 'tenant', 'slo_class'))
+  if not tenant then return end
+  redis.call('ZREM', running_of(tenant), ID)
+  count_question(tenant, class, status)
+  if status == 'answered' and not is_expired() then count_question(tenant, class, 'met') end
+end
+
 -- The one way into a terminal state. P.rows_from names the node whose rows are the answer's.
 local function finish(status, outcome)
   end_nodes()
   keep_rows_of(P.rows_from)
   redis.call('HSET', WORKFLOW, 'status', status, 'outcome', outcome, 'finished_at', stamp)
+  leave_tenant(status)
   redis.call('ZREM', DEADLINES, ID)
   redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, ID)
   trace('finished', {status = status})

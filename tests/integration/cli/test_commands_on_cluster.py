@@ -106,7 +106,9 @@ def test_status_without_id_lists_what_runs(cluster: RunningCluster, shown: Any) 
     pending = cluster.client.ask("Slow one?", "cities", 600, options=options)
     _wait_for_start(cluster, pending.id)
     assert cluster.hexgen("status", "--json") == 0
-    assert pending.id in [running["id"] for running in shown.json]
+    status = shown.json
+    assert pending.id in [running["id"] for running in status["running"]]
+    assert {"tenant", "slo_class", "attainment"} <= set(status["tenants"][0])
     assert cluster.hexgen("status") == 0
     assert "Slow one?" in shown.text
     assert cluster.hexgen("cancel", pending.id) == 0

@@ -1,0 +1,128 @@
+"""Tenants: how many questions of theirs run, and how many met their deadlines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import redis
+
+from hexgen_celery.coordination import Coordinator
+from hexgen_celery.errors import TenantFull, UnknownWorkflow
+from hexgen_celery.keys import Keys
+from hexgen_celery.settings import Settings, TenantSettings
+from hexgen_celery.tenants import ClassAttainment, TenantReader
+from hexgen_celery.workflows.definition import Submission
+from tests.integration.coordination.support import Dag, MemoryBroker, make_submission
+
+LIMIT = 2
+
+
+@pytest.fixture
+def coordinator(
+    redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
+) -> Coordinator:
+    tenants = (TenantSettings(name="acme", max_in_flight=LIMIT),)
+    limited = settings.model_copy(update={"tenants": tenants})
+    return Coordinator(redis_client, keys, limited, {"dag": Dag()}, broker)
+
+
+@pytest.fixture
+def reader(redis_client: redis.Redis, keys: Keys) -> TenantReader:
+    return TenantReader(redis_client, keys)
+
+
+def _question(tenant: str = "acme", slo_class: str = "fast", **changes: Any) -> Submission:
+    submission = make_submission(nodes={"a": []}, **changes)
+    return replace(submission, tenant=tenant, slo_class=slo_class)
+
+
+def _one(reader: TenantReader) -> ClassAttainment:
+    (only,) = reader.read()
+    return only
+
+
+def _answer(coordinator: Coordinator, broker: MemoryBroker) -> None:
+    entry = broker.take()
+    assert coordinator.claim(entry.ref, worker="w") is not None
+    coordinator.complete(entry.ref, {"text": "x"})
+
+
+def test_a_question_beyond_the_limit_is_refused_and_leaves_nothing(
+    coordinator: Coordinator, reader: TenantReader
+) -> None:
+    for _ in range(LIMIT):
+        coordinator.start(_question())
+    further = _question()
+    with pytest.raises(TenantFull, match="'acme' has 2 questions in flight") as refused:
+        coordinator.start(further)
+    assert refused.value.field == "tenant"
+    with pytest.raises(UnknownWorkflow):
+        coordinator.status(further.workflow_id)
+    assert (_one(reader).in_flight, _one(reader).refused) == (LIMIT, 1)
+
+
+def test_the_same_question_delivered_again_is_no_further_one(
+    coordinator: Coordinator, reader: TenantReader
+) -> None:
+    question = _question()
+    for _ in range(LIMIT + 2):
+        coordinator.start(question)
+    assert (_one(reader).accepted, _one(reader).in_flight) == (1, 1)
+
+
+def test_an_ended_question_makes_room(
+    coordinator: Coordinator, broker: MemoryBroker, reader: TenantReader
+) -> None:
+    first = _question()
+    coordinator.start(first)
+    coordinator.start(_question())
+    assert coordinator.cancel(first.workflow_id)
+    coordinator.start(_question())
+    assert _one(reader).in_flight == LIMIT
+
+
+def test_others_are_not_limited(coordinator: Coordinator, reader: TenantReader) -> None:
+    for _ in range(LIMIT + 2):
+        coordinator.start(_question("other"))
+    assert _one(reader).in_flight == LIMIT + 2
+
+
+def test_attainment_counts_answers_in_time_among_what_ended(
+    coordinator: Coordinator, broker: MemoryBroker, reader: TenantReader
+) -> None:
+    coordinator.start(_question())
+    _answer(coordinator, broker)
+    assert _one(reader).attainment == 1.0
+    late = _question(slo=0.05)
+    coordinator.start(late)
+    time.sleep(0.1)
+    coordinator.tick()
+    seen = _one(reader)
+    assert (seen.accepted, seen.ended, seen.answered, seen.met) == (2, 2, 1, 1)
+    assert seen.attainment == 0.5
+    assert seen.in_flight == 0
+
+
+def test_cancelled_questions_say_nothing_about_deadlines(
+    coordinator: Coordinator, reader: TenantReader
+) -> None:
+    question = _question()
+    coordinator.start(question)
+    coordinator.cancel(question.workflow_id)
+    assert _one(reader).attainment is None
+
+
+def test_classes_are_told_apart(coordinator: Coordinator, reader: TenantReader) -> None:
+    coordinator.start(_question(slo_class="fast"))
+    coordinator.start(_question(slo_class="slow/quoted"))
+    assert [one.slo_class for one in reader.read()] == ["fast", "slow/quoted"]
+
+
+def test_a_question_that_nobody_could_end_does_not_hold_its_place_for_ever(
+    coordinator: Coordinator, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.zadd(f"{keys.tenants}:acme", {"forgotten-1": 1, "forgotten-2": 1})
+    coordinator.start(_question())
