@@ -47,7 +47,7 @@ def parse_request(raw: bytes, *, chat: bool) -> InferenceRequest:
     Raises:
         ApiError: 400 that names the field, as vLLM does.
     """
-    body = _json_object(raw)
+    body = json_object(raw)
     if _number(body, "n", 1) != 1:
         raise ApiError(BAD_REQUEST, "the emulated instance serves n = 1 only", "n")
     max_field = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
@@ -59,14 +59,19 @@ def parse_request(raw: bytes, *, chat: bool) -> InferenceRequest:
         min_tokens=_length(body, "min_tokens") or 0,
         ignore_eos=bool(body.get("ignore_eos")),
         stream=bool(body.get("stream")),
-        include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+        include_usage=_include_usage(body.get("stream_options")),
         priority=_number(body, "priority", 0.0),
         stop=_stop(body.get("stop")),
         metadata=_metadata(body.get("metadata")),
     )
 
 
-def _json_object(raw: bytes) -> dict[str, Any]:
+def json_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in a request's body.
+
+    Raises:
+        ApiError: 400 where it is none.
+    """
     try:
         body = json.loads(raw)
     except ValueError as error:
@@ -87,8 +92,8 @@ def _content(message: Any) -> str:
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content if isinstance(part, dict))
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        return "".join(str(part.get("text", "")) for part in content)
     raise ApiError(BAD_REQUEST, "each message needs a role and a text content", "messages")
 
 
@@ -119,7 +124,17 @@ def _number(body: dict[str, Any], field: str, default: float) -> float:
 
 def _stop(value: Any) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value or []
-    return tuple(text for text in listed if isinstance(text, str) and text)
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+        raise ApiError(BAD_REQUEST, "stop must be a text or a list of texts", "stop")
+    return tuple(filter(None, listed))
+
+
+def _include_usage(options: Any) -> bool:
+    if options is None:
+        return False
+    if not isinstance(options, dict):
+        raise ApiError(BAD_REQUEST, "stream_options must be an object", "stream_options")
+    return bool(options.get("include_usage"))
 
 
 def _metadata(value: Any) -> Mapping[str, str]:

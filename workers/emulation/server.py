@@ -16,7 +16,12 @@ from hexgen_celery.core.engine import EngineRequest
 from workers.emulation.answers import AnswerPlanner, PlannedAnswer
 from workers.emulation.api_error import ApiError
 from workers.emulation.faults import FaultInjector
-from workers.emulation.inference import BAD_REQUEST, InferenceRequest, parse_request
+from workers.emulation.inference import (
+    BAD_REQUEST,
+    InferenceRequest,
+    json_object,
+    parse_request,
+)
 from workers.emulation.metrics import ServerMetrics
 from workers.emulation.timing import Ticket, Timing
 from workers.emulation.tokens import count_tokens
@@ -163,8 +168,7 @@ class EmulatedServer:
 
     async def _tokenize(self, http: web.Request) -> web.Response:
         """Counts only: emulated tokens have no identities."""
-        body = await http.json()
-        prompt = body.get("prompt") if isinstance(body, dict) else None
+        prompt = json_object(await http.read()).get("prompt")
         if not isinstance(prompt, str):
             raise ApiError(BAD_REQUEST, "prompt must be one text", "prompt")
         limit = self._options.max_model_len
@@ -192,10 +196,8 @@ async def _errors_as_vllm(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except ApiError as error:
         return _json(json.dumps(error.body()).encode(), error.status, error.headers())
-    except (web.HTTPException, ValueError) as error:
-        status = error.status if isinstance(error, web.HTTPException) else BAD_REQUEST
-        reply = ApiError(status, str(error))
-        return _json(json.dumps(reply.body()).encode(), status)
+    except web.HTTPException as error:
+        return _json(json.dumps(ApiError(error.status, str(error)).body()).encode(), error.status)
 
 
 def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

@@ -67,6 +67,10 @@ def test_content_parts_are_read_as_text() -> None:
         ({"priority": "high"}, "priority"),
         ({"metadata": {"a": 1}}, "metadata"),
         ({"metadata": "x"}, "metadata"),
+        ({"messages": [{"role": "user", "content": ["hi"]}]}, "messages"),
+        ({"stop": 5}, "stop"),
+        ({"stop": ["a", 5]}, "stop"),
+        ({"stream_options": [1]}, "stream_options"),
     ],
 )
 def test_a_bad_field_is_named(fields: dict[str, Any], param: str) -> None:
