@@ -94,7 +94,15 @@ class MemoryExecutor:
         self.memory.update(expansion.memory)
         for spec in expansion.add:
             self._add(spec)
+        for name in expansion.drop:
+            assert self.nodes[name].status is NodeStatus.READY, f"{name} is over already"
+            self.nodes[name] = NodeState(self.nodes[name].spec, NodeStatus.DROPPED)
         return expansion.outcome
+
+    @property
+    def dropped(self) -> set[str]:
+        """The nodes that were cancelled."""
+        return {n.spec.id for n in self.nodes.values() if n.status is NodeStatus.DROPPED}
 
     def _add(self, spec: NodeSpec) -> None:
         assert spec.id not in self.nodes, f"{spec.id} was added twice"
