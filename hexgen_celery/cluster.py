@@ -1,13 +1,19 @@
 """The cluster that `hexgen up` runs on this machine, as other commands find it.
 
 The supervisor writes `cluster.json` into its directory (readable by the owner alone, because the
-broker's URL may hold a password) and removes it when it stops.
+broker's URL may hold a password) and removes it when it stops. As long as it lives it holds a lock
+there, which the kernel takes back however it ends: a process id alone may be another's by now.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_serializer
 
@@ -15,6 +21,9 @@ from hexgen_celery.errors import BrokerUnavailable
 from hexgen_celery.settings import Settings
 
 STATE_FILE = "cluster.json"
+LOCK_FILE = "supervisor.lock"
+_LOCK_SECONDS = 1.0
+_LOCK_POLL_SECONDS = 0.02
 EMBEDDED = "embedded"
 
 
@@ -49,6 +58,39 @@ class ClusterState(BaseModel):
         return url.get_secret_value()
 
 
+@contextlib.contextmanager
+def only_supervisor(directory: Path) -> Iterator[bool]:
+    """Hold the lock of `directory`; yields False when another supervisor has it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / LOCK_FILE).open("wb") as file:
+        yield _locked(file)
+
+
+def _locked(file: BinaryIO) -> bool:
+    """Whether the lock could be taken; readers hold it for a moment, so it is tried for longer."""
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_LOCK_POLL_SECONDS)
+        else:
+            return True
+
+
+def _supervisor_lives(directory: Path) -> bool:
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def write_cluster(directory: Path, state: ClusterState) -> None:
     """Write `state` at once (never half), readable by the owner alone."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -65,7 +107,7 @@ def read_cluster(directory: Path) -> ClusterState | None:
         state = ClusterState.model_validate_json((directory / STATE_FILE).read_bytes())
     except (OSError, ValidationError):
         return None
-    return state if _alive(state.pid) else None
+    return state if _supervisor_lives(directory) else None
 
 
 def forget_cluster(directory: Path) -> None:
@@ -99,13 +141,3 @@ def resolve_broker(settings: Settings) -> Settings:
         return settings
     url = SecretStr(embedded_broker_url(settings.up.directory))
     return settings.model_copy(update={"broker": settings.broker.model_copy(update={"url": url})})
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -24,7 +24,7 @@ from hexgen_celery.cluster import (
     EMBEDDED,
     ClusterState,
     forget_cluster,
-    read_cluster,
+    only_supervisor,
     write_cluster,
 )
 from hexgen_celery.core.clock import WallClock
@@ -66,13 +66,15 @@ class Supervisor:
         Raises:
             HexgenError: a cluster already runs in this directory, or something did not start.
         """
-        self._refuse_a_second_cluster()
         check_pools(self.settings)
-        try:
-            with self._broker() as url:
-                self._run_on(url)
-        finally:
-            forget_cluster(self.directory)
+        with only_supervisor(self.directory) as alone:
+            if not alone:
+                raise self._second_cluster()
+            try:
+                with self._broker() as url:
+                    self._run_on(url)
+            finally:
+                forget_cluster(self.directory)
 
     def _run_on(self, broker_url: str) -> None:
         settings = place_instances(_with_broker(self.settings, broker_url), free_port)
@@ -89,14 +91,12 @@ class Supervisor:
         finally:
             self._end(len(plan.servers))
 
-    def _refuse_a_second_cluster(self) -> None:
-        running = read_cluster(self.directory)
-        if running is not None:
-            raise InvalidSettings(
-                f"a cluster already runs in {self.directory} (process {running.pid})",
-                field="up.directory",
-                hint="stop it with `hexgen down`, or choose another HEXGEN_UP__DIRECTORY",
-            )
+    def _second_cluster(self) -> InvalidSettings:
+        return InvalidSettings(
+            f"a cluster already runs in {self.directory}",
+            field="up.directory",
+            hint="stop it with `hexgen down`, or choose another HEXGEN_UP__DIRECTORY",
+        )
 
     @contextlib.contextmanager
     def _broker(self) -> Iterator[str]:
