@@ -41,6 +41,7 @@ from hexgen_celery.workflows.definition import Json, Submission
 
 if TYPE_CHECKING:
     from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
+    from hexgen_celery.tracing import History
 
 __all__ = [
     "Answer",
@@ -290,6 +291,13 @@ class Client:
     def events(self) -> TraceReader:
         """The traces of questions, and the deployment's stream of events."""
         return TraceReader(self._redis, self.keys)
+
+    @cached_property
+    def history(self) -> History:
+        """The questions that ended lately, with everything about their requests."""
+        from hexgen_celery.tracing import History
+
+        return History(self._redis, self.keys)
 
     def redis_time(self) -> float:
         """The broker's clock, in Unix seconds."""

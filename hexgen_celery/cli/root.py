@@ -44,7 +44,7 @@ COMMANDS = {
         "hexgen_celery.cli.watch:status_command", "Show running questions, or one of them."
     ),
     "trace": LazyCommand(
-        "hexgen_celery.cli.watch:trace_command", "Show what happened to a question, step by step."
+        "hexgen_celery.cli.trace:trace_command", "Show what happened to a question; export many."
     ),
     "cancel": LazyCommand("hexgen_celery.cli.watch:cancel_command", "Stop work on a question."),
     "queues": LazyCommand(

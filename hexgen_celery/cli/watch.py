@@ -1,4 +1,4 @@
-"""`hexgen status`, `trace` and `cancel`: looking at a running deployment."""
+"""`hexgen status` and `cancel`: looking at a running deployment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import click
 
 from hexgen_celery.api import ClassAttainment
 from hexgen_celery.cli.context import CliContext, pass_cli
-from hexgen_celery.cli.output import cell, console, json_option, moment, print_json, seconds, table
-
-_EVENT_COLUMNS = ("t", "event", "node", "attempt", "queue", "worker", "instance")
+from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 
 
 @click.command("status")
@@ -75,38 +73,6 @@ def _show_classes(classes: list[ClassAttainment]) -> None:
     ]
     columns = ("tenant", "SLO class", "in flight", "accepted", "refused", "answered", "in time")
     console.print(table("", columns, rows))
-
-
-@click.command("trace")
-@click.argument("question_id", metavar="ID")
-@json_option
-@pass_cli
-def trace_command(cli: CliContext, question_id: str, as_json: bool) -> None:
-    """Show what happened to question ID, oldest first."""
-    events = cli.client.trace(question_id)
-    if as_json:
-        print_json(events)
-        return
-    start = events[0]["t"]
-    rows = [
-        (
-            seconds(event["t"] - start),
-            event["event"],
-            event.get("node"),
-            event.get("attempt"),
-            event.get("queue"),
-            event.get("instance") or event.get("worker"),
-            _rest(event),
-        )
-        for event in events
-    ]
-    columns = ("after", "event", "request", "attempt", "queue", "where", "more")
-    console.print(table("", columns, rows))
-
-
-def _rest(event: dict[str, Any]) -> str:
-    rest = {name: value for name, value in event.items() if name not in _EVENT_COLUMNS}
-    return " ".join(f"{name}={cell(value)}" for name, value in rest.items())
 
 
 @click.command("cancel")

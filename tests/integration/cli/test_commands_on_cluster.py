@@ -79,7 +79,7 @@ def test_ask_says_why_there_is_no_answer(cluster: RunningCluster, shown: Any) ->
     assert (result["status"], result["stage"]) == ("failed", "self_correction")
 
 
-def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any) -> None:
+def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any, tmp_path: Path) -> None:
     arguments = ("ask", "Which cities?", "--db", "cities", "--slo", "60", "--no-wait", "--json")
     assert cluster.hexgen(*arguments, "-o", "candidates=2", "-o", "correction_rounds=0") == 0
     question_id = shown.json["id"]
@@ -94,11 +94,30 @@ def test_ask_status_trace_cancel_by_id(cluster: RunningCluster, shown: Any) -> N
     events = shown.json
     assert events[0]["event"] == "started"
     assert events[-1]["event"] == "finished"
+    assert cluster.hexgen("trace", "--events", question_id) == 0
+    assert "first_token" in shown.text
+    page = tmp_path / "page.html"
+    assert cluster.hexgen("trace", question_id, "--html", str(page)) == 0
+    assert question_id in page.read_text()
     for command in ("status", "trace"):
         assert cluster.hexgen(command, question_id) == 0
         assert "candidate_generation" in shown.text
     assert cluster.hexgen("cancel", question_id) == 0
     assert "had ended already" in shown.text
+
+
+def test_answered_questions_are_exported_as_a_workload(
+    cluster: RunningCluster, shown: Any, tmp_path: Path
+) -> None:
+    options = {"question_key": "cities:all"}
+    cluster.client.ask("Which cities?", "cities", 60, options=options).result(60)
+    path = tmp_path / "recorded.jsonl"
+    assert cluster.hexgen("trace", "export", "--output", str(path), "--limit", "1") == 0
+    (question,) = read_workload(path).questions
+    assert (question.question, question.database) == ("cities:all", "cities")
+    assert question.requests[-1].times.end is not None
+    assert cluster.hexgen("trace", "export", "--limit", "1") == 0
+    assert shown.json["question"] == "cities:all"
 
 
 def test_status_without_id_lists_what_runs(cluster: RunningCluster, shown: Any) -> None:
