@@ -35,6 +35,7 @@ class Deployment:
     app: Celery
     databases: DatabaseRegistry
     coordinator: Coordinator
+    router: LiveRouter
     worker: str
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ def connect_deployment(settings: Settings, role: Role, worker: str = "") -> Depl
         CeleryPublisher(app, router, worker, withdraw=_withdraw(client, keys, settings)),
         backlog=_backlog(client, keys, settings),
     )
-    return Deployment(settings, keys, client, app, databases, coordinator, worker)
+    return Deployment(settings, keys, client, app, databases, coordinator, router, worker)
 
 
 def _withdraw(client: redis.Redis, keys: Keys, settings: Settings) -> Withdraw:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any, cast
 
 import redis
@@ -14,12 +15,28 @@ from hexgen_celery.keys import Keys
 MICROSECONDS = 1_000_000
 
 
+class InstanceState(StrEnum):
+    """The life of an instance. Only `ready` ones are sent requests.
+
+    `starting`: no request was completed yet. `suspect`: requests or checks failed just now; a probe
+    decides. `down`: probes fail, or the server is refused. `draining`: it finishes what it runs.
+    """
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    SUSPECT = "suspect"
+    DOWN = "down"
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
     """One LLM server and the worker that feeds it.
 
-    `beat` is Unix seconds on Redis' clock, so that hosts need not agree on the time; `ready` is
-    False while the server does not answer.
+    `queue` is its pool's; `own_queue` its own. `beat` is Unix seconds on Redis' clock, so that
+    hosts need not agree on the time; `epoch` when it last became ready, with whatever prefix cache
+    it had before lost. `reason` says why it is not ready. `speed`: how many times faster than its
+    profile it runs, which only emulated instances do. `max_model_len` in tokens, None if unknown.
     """
 
     name: str
@@ -30,12 +47,41 @@ class InstanceRecord:
     url: str
     worker: str
     concurrency: int
-    ready: bool = True
+    state: str = InstanceState.READY
     beat: float = 0.0
+    epoch: float = 0.0
+    reason: str = ""
+    speed: float = 1.0
+    max_model_len: int | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether its worker said that it can serve, the last time it was heard of."""
+        return self.state == InstanceState.READY
+
+    @property
+    def own_queue(self) -> str:
+        """The queue of requests for this very instance."""
+        return own_queue(self.queue, self.name)
 
     def alive(self, now: float, dead_after_seconds: float) -> bool:
         """Whether requests may be sent there at `now` (Redis' clock)."""
         return self.ready and now - self.beat <= dead_after_seconds
+
+    def state_at(self, now: float, dead_after_seconds: float) -> InstanceState:
+        """The state at `now`: one that is not heard of any more is down."""
+        if now - self.beat > dead_after_seconds:
+            return InstanceState.DOWN
+        return InstanceState(self.state)
+
+
+_FIELDS = frozenset(field.name for field in fields(InstanceRecord))
+
+
+def own_queue(pool_queue: str, instance: str) -> str:
+    """The queue of requests for one instance of a pool."""
+    return f"{pool_queue}.{instance}"
 
 
 class InstanceDirectory:
@@ -44,16 +90,29 @@ class InstanceDirectory:
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._key = keys.instances
+        self._drains = keys.drains
 
-    def announce(self, record: InstanceRecord) -> None:
-        """Write `record` with the present time as its beat."""
-        now = redis_seconds(self._client.time())
-        values = {**asdict(record), "beat": now}
+    def announce(self, record: InstanceRecord) -> bool:
+        """Write `record` with the present time as its beat; whether it is to be drained."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.time()
+            pipeline.hexists(self._drains, record.name)
+            now, draining = pipeline.execute()
+        values = {**asdict(record), "beat": redis_seconds(now)}
         self._client.hset(self._key, record.name, json.dumps(values, separators=(",", ":")))
+        return bool(draining)
 
     def withdraw(self, name: str) -> None:
         """Remove the record of `name`."""
         self._client.hdel(self._key, name)
+
+    def drain(self, name: str, why: str = "drained by an operator") -> None:
+        """Let the instance finish what it runs and take nothing more."""
+        self._client.hset(self._drains, name, why)
+
+    def resume(self, name: str) -> bool:
+        """Let a drained instance take requests again; False when it was not drained."""
+        return bool(self._client.hdel(self._drains, name))
 
     def snapshot(self) -> tuple[float, list[InstanceRecord]]:
         """Redis' time (Unix seconds) and every record, by name."""
@@ -70,7 +129,12 @@ def redis_seconds(answer: Any) -> float:
     return float(seconds) + float(microseconds) / MICROSECONDS
 
 
+def parse_record(value: str | bytes) -> InstanceRecord:
+    """The record in JSON `value`; fields of other versions are left out."""
+    known = {name: each for name, each in json.loads(value).items() if name in _FIELDS}
+    return InstanceRecord(**{**known, "tags": tuple(known.get("tags", ()))})
+
+
 def parse_records(values: Iterable[str | bytes]) -> list[InstanceRecord]:
     """The records in JSON `values`, by name."""
-    records = [InstanceRecord(**json.loads(value)) for value in values]
-    return sorted(records, key=lambda record: record.name)
+    return sorted(map(parse_record, values), key=lambda record: record.name)

@@ -23,7 +23,9 @@ class Load:
     """What a queue, or the requests running on one instance, still has to do.
 
     Requests waiting and running; prompt tokens not yet computed, output tokens still expected, and
-    both again as microseconds of work where the router estimated them.
+    both again as microseconds of work where the router estimated them; and the whole prompts of the
+    unfinished requests. The work of a request is its queue's while it waits, and its instance's
+    once it runs on one.
     """
 
     waiting: int = 0
@@ -32,6 +34,7 @@ class Load:
     output_tokens: int = 0
     prefill_us: int = 0
     decode_us: int = 0
+    context_tokens: int = 0
 
     @property
     def requests(self) -> int:

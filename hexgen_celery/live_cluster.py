@@ -2,154 +2,219 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hexgen_celery.core.profiles import Profile
-from hexgen_celery.core.views import ClusterView, InstanceView, RequestView
+from hexgen_celery.core.views import InstanceView
 from hexgen_celery.instances import InstanceRecord
-from hexgen_celery.ledger import LedgerView, Load
-from hexgen_celery.outbox import OutboxEntry
-from hexgen_celery.settings import Settings
-from hexgen_celery.workflows.definition import LlmCall
+from hexgen_celery.live_snapshot import Snapshot
+from hexgen_celery.prefix_caches import CacheFactor, PrefixCaches
+from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
 
 MICROSECONDS = 1_000_000
+MEASURES = (
+    "waiting",
+    "running",
+    "prefill_tokens",
+    "output_tokens",
+    "context_tokens",
+    "prefill_us",
+    "decode_us",
+)
+Measured = tuple[int, int, int, int, int, int, int]
 
 
-def declared_records(settings: Settings) -> list[InstanceRecord]:
-    """The instances of the configuration, as if they had been announced at time 0."""
-    return [
-        InstanceRecord(
-            name=instance.name,
-            queue=pool.queue,
-            gpu=pool.gpu,
-            model=pool.model,
-            profile=pool.profile,
-            url=instance.url or "",
-            worker="",
-            concurrency=pool.concurrency,
-        )
-        for pool in settings.pools
-        for instance in pool.instances
-    ]
-
-
-def usable_records(
-    announced: Sequence[InstanceRecord],
-    declared: Sequence[InstanceRecord],
-    *,
-    now: float,
-    dead_after_seconds: float,
-    model: str = "",
-) -> list[InstanceRecord]:
-    """Instances that requests for `model` (empty: any) may be sent to.
-
-    Those alive; when none is, declared ones that were never announced, because their workers are
-    still starting and will find the requests in their queue. One announced and dead is never used.
-    """
-    alive = [record for record in announced if record.alive(now, dead_after_seconds)]
-    known = {record.name for record in announced}
-    starting = [record for record in declared if record.name not in known]
-    wanted = [record for record in alive if model in ("", record.model)]
-    return wanted or [record for record in starting if model in ("", record.model)]
-
-
-def cluster_view(
-    records: Sequence[InstanceRecord],
-    ledger: LedgerView,
-    profiles: Mapping[str, Profile],
-    *,
-    now: float,
-    assigned_seconds: Mapping[str, float],
-) -> ClusterView:
-    """The view over `records`; what waits in a pool's queue is shared equally by its instances."""
-    sizes = Counter(record.queue for record in records)
-    running = {
-        queue: sum_loads([ledger.instance(r.name) for r in records if r.queue == queue])
-        for queue in sizes
-    }
-    views = [
-        _instance_view(
-            record,
-            profiles[record.profile],
-            ledger.instance(record.name),
-            _share(ledger.queue(record.queue), running[record.queue], sizes[record.queue]),
-            assigned_seconds.get(record.name, 0.0),
-        )
-        for record in records
-    ]
-    return ClusterView(now, views)
-
-
-def request_view(entry: OutboxEntry, call: LlmCall, now: float) -> RequestView:
-    """The request as policies see it. Times in Unix seconds."""
-    submission = entry.submission
-    return RequestView(
-        request_id=str(entry.ref),
-        workflow_id=entry.ref.workflow_id,
-        stage=entry.spec.stage,
-        step=entry.spec.step,
-        database=submission.database,
-        tenant=submission.tenant,
-        model=str(submission.options.get("model", "")),
-        input_tokens=call.input_tokens,
-        output_tokens=call.output_tokens,
-        prefix=call.prefix,
-        submitted_at=submission.submitted_at,
-        deadline=submission.deadline,
-        ready_at=now,
-        remaining_seconds=0.0,
-        remaining_p10_seconds=0.0,
+def instance_record(
+    settings: Settings, pool: PoolSettings, instance: InstanceSettings, worker: str = ""
+) -> InstanceRecord:
+    """The record that the worker of an instance announces."""
+    emulated = instance.engine == "emulated"
+    return InstanceRecord(
+        name=instance.name,
+        queue=pool.queue,
+        gpu=pool.gpu,
+        model=pool.model,
+        profile=pool.profile,
+        url=instance.url or "",
+        worker=worker,
+        concurrency=pool.concurrency,
+        speed=settings.emulator.speed if emulated else 1.0,
+        max_model_len=pool.max_model_len,
+        tags=pool.tags,
     )
 
 
-def sum_loads(loads: Sequence[Load]) -> Load:
-    """All of them together."""
-    return Load(
-        running=sum(load.running for load in loads),
-        prefill_tokens=sum(load.prefill_tokens for load in loads),
-        output_tokens=sum(load.output_tokens for load in loads),
-        prefill_us=sum(load.prefill_us for load in loads),
-        decode_us=sum(load.decode_us for load in loads),
+def scaled_profile(profile: Profile, speed: float) -> Profile:
+    """`profile` with all its times divided by `speed`."""
+    if speed == 1.0:
+        return profile
+    return replace(
+        profile,
+        prefill_tokens_per_second=profile.prefill_tokens_per_second * speed,
+        prefill_quadratic=profile.prefill_quadratic / speed,
+        decode_base=profile.decode_base / speed,
+        decode_per_sequence=profile.decode_per_sequence / speed,
+        decode_per_context_token=profile.decode_per_context_token / speed,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
-    """One instance's share of what waits in its pool's queue."""
+class Wanted:
+    """What a request needs of an instance: model (empty: any), context tokens, tags."""
 
-    requests: float
-    prefill_tokens: float
-    output_tokens: float
-    exec_seconds: float
+    model: str = ""
+    context_tokens: int = 0
+    tags: frozenset[str] = frozenset()
 
-
-def _share(queue: Load, running: Load, instances: int) -> _Share:
-    """Queue counters cover waiting and running requests; instances' the running ones only."""
-    work_us = queue.prefill_us + queue.decode_us - running.prefill_us - running.decode_us
-    return _Share(
-        requests=queue.waiting / instances,
-        prefill_tokens=max(0, queue.prefill_tokens - running.prefill_tokens) / instances,
-        output_tokens=max(0, queue.output_tokens - running.output_tokens) / instances,
-        exec_seconds=max(0, work_us) / MICROSECONDS / instances,
-    )
+    def served_by(self, record: InstanceRecord) -> bool:
+        """Whether such an instance can take it at all."""
+        return (
+            self.model in ("", record.model)
+            and (record.max_model_len is None or self.context_tokens <= record.max_model_len)
+            and self.tags <= set(record.tags)
+        )
 
 
-def _instance_view(
-    record: InstanceRecord, profile: Profile, load: Load, share: _Share, assigned: float
-) -> InstanceView:
-    return InstanceView(
-        instance=record.name,
-        pool=record.queue,
-        gpu=record.gpu,
-        profile=profile,
-        running=load.running,
-        waiting=math.ceil(share.requests),
-        outstanding_prefill_tokens=load.prefill_tokens + share.prefill_tokens,
-        outstanding_output_tokens=load.output_tokens + share.output_tokens,
-        running_output_tokens=load.output_tokens,
-        waiting_exec_seconds=share.exec_seconds,
-        assigned_seconds=assigned,
-    )
+def usable_records(
+    announced: Iterable[InstanceRecord],
+    *,
+    now: float,
+    dead_after_seconds: float,
+    wanted: Wanted | None = None,
+) -> list[InstanceRecord]:
+    """Instances that a request may be sent to: alive, ready and able to serve it."""
+    wanted = wanted or Wanted()
+    return [
+        record
+        for record in announced
+        if record.alive(now, dead_after_seconds) and wanted.served_by(record)
+    ]
+
+
+class Profiles:
+    """Profiles by instance, each read once.
+
+    Raises:
+        InvalidProfile: a profile cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, float], Profile] = {}
+
+    def of(self, record: InstanceRecord) -> Profile:
+        """The profile of an announced instance, at its speed."""
+        key = (record.profile, record.speed)
+        profile = self._known.get(key)
+        if profile is None:
+            profile = self._known[key] = scaled_profile(load_profile(record.profile), record.speed)
+        return profile
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request placed by this router that the ledger may not show yet. Seconds, tokens."""
+
+    until: float
+    prefill_tokens: int
+    output_tokens: int
+    seconds: float
+
+
+class LiveCluster:
+    """Turns snapshots into views. Not thread-safe: one decision at a time.
+
+    What waits in a pool's own queue is shared equally by its usable instances. Requests that this
+    router placed within the last `UNSEEN_SECONDS` are added, since they are confirmed together.
+    """
+
+    UNSEEN_SECONDS = 0.02
+
+    def __init__(self, profiles: Profiles, caches: PrefixCaches) -> None:
+        self._profiles = profiles
+        self._caches = caches
+        self._fields: dict[str, tuple[str, ...]] = {}
+        self._pending: defaultdict[str, list[_Pending]] = defaultdict(list)
+        self._assigned: defaultdict[str, float] = defaultdict(float)
+
+    def views(
+        self, records: Sequence[InstanceRecord], snapshot: Snapshot, factor: CacheFactor
+    ) -> list[InstanceView]:
+        """The views of `records`, in their order."""
+        sizes = Counter(record.queue for record in records)
+        pools = {queue: self._measured(queue, snapshot.load) for queue in sizes}
+        return [
+            self._view(record, snapshot, pools[record.queue], sizes[record.queue], factor)
+            for record in records
+        ]
+
+    def placed(self, view: InstanceView, now: float, tokens: tuple[int, int], secs: float) -> None:
+        """A request of (prefill, output) `tokens` and `secs` of work was placed just now."""
+        self._assigned[view.instance] += secs
+        until = now + self.UNSEEN_SECONDS
+        self._pending[view.instance].append(_Pending(until, *tokens, secs))
+
+    def _view(
+        self,
+        record: InstanceRecord,
+        snapshot: Snapshot,
+        pool: Measured,
+        size: int,
+        factor: CacheFactor,
+    ) -> InstanceView:
+        name, profile = record.name, self._profiles.of(record)
+        self._caches.follow(name, profile, record.epoch)
+        _, running, prefill, output, context, _, _ = self._measured(
+            f"instance/{name}", snapshot.load
+        )
+        own = self._measured(record.own_queue, snapshot.load)
+        unseen = self._unseen(name, snapshot.now)
+        return InstanceView(
+            instance=name,
+            pool=record.queue,
+            gpu=record.gpu,
+            profile=profile,
+            running=running,
+            waiting=own[0] + round(pool[0] / size) + len(unseen),
+            outstanding_prefill_tokens=prefill
+            + own[2]
+            + pool[2] / size
+            + sum(each.prefill_tokens for each in unseen),
+            outstanding_output_tokens=output
+            + own[3]
+            + pool[3] / size
+            + sum(each.output_tokens for each in unseen),
+            running_output_tokens=output,
+            waiting_exec_seconds=(own[5] + own[6] + (pool[5] + pool[6]) / size) / MICROSECONDS
+            + sum(each.seconds for each in unseen),
+            kv_used_tokens=context + output,
+            running_context_tokens=context,
+            assigned_seconds=self._assigned[name],
+            cached_tokens=self._caches.lookup(name, factor(name)),
+        )
+
+    def _measured(self, scope: str, load: Mapping[str, str]) -> Measured:
+        fields = self._fields.get(scope)
+        if fields is None:
+            fields = self._fields[scope] = tuple(f"{scope}:{name}" for name in MEASURES)
+        first, second, third, fourth, fifth, sixth, seventh = fields
+        get = load.get
+        return (
+            int(get(first, 0)),
+            int(get(second, 0)),
+            int(get(third, 0)),
+            int(get(fourth, 0)),
+            int(get(fifth, 0)),
+            int(get(sixth, 0)),
+            int(get(seventh, 0)),
+        )
+
+    def _unseen(self, name: str, now: float) -> list[_Pending]:
+        pending = self._pending.get(name)
+        if not pending:
+            return []
+        left = [each for each in pending if each.until > now]
+        self._pending[name] = left
+        return left

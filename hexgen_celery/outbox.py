@@ -33,12 +33,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """One request that is ready to be sent. `resent` says that it may have been sent before."""
+    """One request that is ready to be sent.
+
+    `resent` says that it may have been sent before; `round` how many rounds of its step are over.
+    """
 
     ref: RequestRef
     spec: NodeSpec
     submission: Submission
     resent: bool = False
+    round: int = 0
 
     @property
     def task(self) -> str:
@@ -67,8 +71,9 @@ class Placement:
     """Where a request went and what it adds to that queue's ledger.
 
     Tokens left at None are the request's own estimates. Seconds of work are integer microseconds,
-    so that they sum to exactly zero. `reasons` goes into the trace; `urgency` is what the message
-    is queued by.
+    so that they sum to exactly zero. `budget` is the request's share of its question's time
+    (seconds). `reasons` goes into the trace; `urgency` is what the message is queued by; `note`
+    tells other routers what its instance will have in its cache (`prefix_caches`).
     """
 
     queue: str
@@ -76,12 +81,22 @@ class Placement:
     output_tokens: int | None = None
     prefill_us: int | None = None
     decode_us: int | None = None
-    reasons: Mapping[str, float] = field(default_factory=dict)
+    budget: float | None = None
+    reasons: Mapping[str, float | str] = field(default_factory=dict)
     urgency: Urgency | None = None
+    note: str | None = None
 
     def to_json(self) -> Json:
         """The values that are known."""
-        names = ("queue", "prefill_tokens", "output_tokens", "prefill_us", "decode_us")
+        names = (
+            "queue",
+            "prefill_tokens",
+            "output_tokens",
+            "prefill_us",
+            "decode_us",
+            "budget",
+            "note",
+        )
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         return {**known, "reasons": traceable(self.reasons)} if self.reasons else known
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hexgen_celery.core.order import OrderPolicy
 from hexgen_celery.core.urgency import latest_start
 from hexgen_celery.core.views import RequestView
-from hexgen_celery.live_cluster import MICROSECONDS
+from hexgen_celery.instances import MICROSECONDS
 from hexgen_celery.outbox import Placement
 from hexgen_celery.transport.messages import Urgency
 from hexgen_celery.workflows.definition import Submission

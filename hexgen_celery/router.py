@@ -1,42 +1,42 @@
-"""The live router: a Celery task route that chooses the pool of every LLM request."""
+"""The live router: a Celery task route that chooses pool and instance of every LLM request."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections import defaultdict
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import redis
 
-from hexgen_celery.core.dispatch import DispatchPolicy, build_dispatch
 from hexgen_celery.core.order import OrderPolicy, build_order
 from hexgen_celery.core.profiles import Profile
-from hexgen_celery.core.registry import InvalidParameter, UnknownName
+from hexgen_celery.core.registry import UnknownName
 from hexgen_celery.core.scoring import decode_seconds, prefill_seconds, uncached_tokens
-from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Target
+from hexgen_celery.core.views import ClusterView, InstanceView, Target
 from hexgen_celery.errors import HexgenError, InvalidSettings
-from hexgen_celery.instances import InstanceRecord, parse_records, redis_seconds
+from hexgen_celery.instances import InstanceRecord, own_queue
 from hexgen_celery.keys import Keys
-from hexgen_celery.ledger import LedgerView, ledger_view
-from hexgen_celery.live_cluster import (
-    MICROSECONDS,
-    cluster_view,
-    declared_records,
-    request_view,
-    usable_records,
-)
+from hexgen_celery.learning import SharedKnowledge
+from hexgen_celery.live_cluster import MICROSECONDS, LiveCluster, Profiles, Wanted, usable_records
+from hexgen_celery.live_snapshot import Snapshot, SnapshotReader
 from hexgen_celery.names import SQL_QUEUE
 from hexgen_celery.outbox import OutboxEntry, Placement
+from hexgen_celery.policies import PolicyBook
+from hexgen_celery.prefix_caches import PrefixCaches
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.request_outlook import Outlook, outlook
 from hexgen_celery.request_urgency import question_urgency, request_urgency
 from hexgen_celery.settings import Settings
-from hexgen_celery.transport.messages import HEADER
+from hexgen_celery.sibling_slack import SiblingSlack
+from hexgen_celery.transport.messages import HEADER, Urgency
 from hexgen_celery.workflows.definition import LlmCall
+
+CONSIDERED = 8
 
 
 class NoPool(HexgenError):
@@ -53,21 +53,14 @@ class Decision:
     placement: Placement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    now: float
-    records: list[InstanceRecord]
-    ledger: LedgerView
-
-
 _deciding: ContextVar[Decision | None] = ContextVar("deciding", default=None)
 
 
 class LiveRouter:
-    """Chooses by the configured dispatch policy over announced instances and the ledger.
+    """Chooses by the policy in force over ready instances, the ledger, and what was learnt.
 
-    One round trip to Redis per decision. Safe from many threads: policies may keep state, so that
-    they are asked one at a time.
+    One round trip to Redis per decision, none without. Safe from many threads: policies and
+    caches keep state, so that decisions are made one at a time.
 
     Raises:
         InvalidSettings: the dispatch policy or one of its parameters is unknown.
@@ -77,17 +70,21 @@ class LiveRouter:
     def __init__(
         self, client: redis.Redis, keys: Keys, settings: Settings, rng: random.Random | None = None
     ) -> None:
-        self._client = client
-        self._keys = keys
-        self._settings = settings
-        self._declared = declared_records(settings)
-        self._profiles: dict[str, Profile] = {}
-        self._assigned: defaultdict[str, float] = defaultdict(float)
-        self._lock = threading.Lock()
-        self._policy = _policy(settings, rng or random.Random())
+        self.knowledge = SharedKnowledge(client, keys)
+        self._snapshots = SnapshotReader(client, keys)
+        self._dead_after = settings.workers.dead_after_seconds
+        # Kombu's lists cannot be emptied when an instance goes; a pool's outlasts its instances.
+        self._own_queues = settings.broker.transport == "urgency"
+        self._book = PolicyBook(settings.router, rng or random.Random())
         self._order = _order(settings)
-        for record in self._declared:
-            self._profile(record.profile)
+        self._profiles = Profiles()
+        self._caches = PrefixCaches(uuid.uuid4().hex[:8])
+        self._cluster = LiveCluster(self._profiles, self._caches)
+        self._siblings = SiblingSlack()
+        self._lock = threading.Lock()
+        self._last: Snapshot | None = None
+        for pool in settings.pools:
+            load_profile(pool.profile)
 
     @contextmanager
     def deciding(self, entry: OutboxEntry) -> Iterator[Decision]:
@@ -119,66 +116,120 @@ class LiveRouter:
         """Where `entry` goes now, and the work that adds to the ledger.
 
         Raises:
-            NoPool: no pool with a live instance serves its model.
+            NoPool: no pool with a ready instance can serve it.
         """
         call = entry.spec.call
         if not isinstance(call, LlmCall):
             return Placement(SQL_QUEUE, urgency=question_urgency(entry.submission))
-        snapshot = self._snapshot()
-        request = request_view(entry, call, snapshot.now)
-        cluster = self._cluster(snapshot, request.model)
+        snapshot = self._snapshots.read()
         with self._lock:
-            target = self._policy.choose(request, cluster)
-            chosen = _chosen(cluster, target)
-            placement = _placement(request, chosen, target, self._order)
-            self._assigned[chosen.instance] += _seconds(placement)
-        return placement
+            self._observe(snapshot)
+            return self._decide(entry, call, snapshot)
 
-    def _cluster(self, snapshot: _Snapshot, model: str) -> ClusterView:
+    def reconsidered(self, entry: OutboxEntry, urgency: Urgency) -> Urgency:
+        """The urgency of a request that waits with `urgency`, by what is known now."""
+        call = entry.spec.call
+        snapshot = self._last or self._snapshots.read()
+        if not isinstance(call, LlmCall):
+            return urgency
+        with self._lock:
+            self._observe(snapshot)
+            expected = self._outlook(entry, call, snapshot.records, snapshot.now)
+        placed = Placement("", prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
+        fresh = request_urgency(expected.view, placed, self._order)
+        return replace(urgency, key=fresh.key, feasible_until=fresh.feasible_until)
+
+    def usable_queues(self) -> set[str]:
+        """Queues that a ready instance serves now: those of instances and of their pools."""
+        snapshot = self._snapshots.read()
+        with self._lock:
+            self._observe(snapshot)
+        records = usable_records(
+            snapshot.records, now=snapshot.now, dead_after_seconds=self._dead_after
+        )
+        return {queue for each in records for queue in (each.queue, each.own_queue)}
+
+    def _observe(self, snapshot: Snapshot) -> None:
+        """Take over what a snapshot tells once only: who exists, and what others placed."""
+        self._last = replace(snapshot, notes=())
+        for record in snapshot.records:
+            self._caches.follow(record.name, self._profiles.of(record), record.epoch)
+        self._caches.read(snapshot.notes)
+
+    def _decide(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> Placement:
+        wanted = _wanted(entry, call)
         records = usable_records(
             snapshot.records,
-            self._declared,
             now=snapshot.now,
-            dead_after_seconds=self._settings.workers.dead_after_seconds,
-            model=model,
+            dead_after_seconds=self._dead_after,
+            wanted=wanted,
         )
         if not records:
-            raise _no_pool(snapshot.records, model)
-        profiles = {record.profile: self._profile(record.profile) for record in records}
-        return cluster_view(
-            records,
-            snapshot.ledger,
-            profiles,
-            now=snapshot.now,
-            assigned_seconds=self._assigned,
+            raise _no_pool(snapshot, wanted)
+        views = self._cluster.views(records, snapshot, self.knowledge.current().cache_factor)
+        expected = self._outlook(entry, call, records, snapshot.now)
+        model = wanted.model or records[0].model
+        policy = self._book.policy(snapshot.policies, model, entry.submission.tenant)
+        target = policy.choose(expected.view, ClusterView(snapshot.now, views))
+        chosen = _chosen(views, target)
+        placement = self._placement(expected, chosen, target, policy.name)
+        self._remember(entry, expected, chosen, placement, snapshot.now)
+        return placement
+
+    def _outlook(
+        self, entry: OutboxEntry, call: LlmCall, records: Sequence[InstanceRecord], now: float
+    ) -> Outlook:
+        profiles: dict[str, Profile] = {
+            record.profile: self._profiles.of(record) for record in records
+        }
+        slack = self._siblings.slack(
+            entry.ref.workflow_id, entry.spec.stage, entry.ref.node_id, now
         )
+        known = self.knowledge.current()
+        return outlook(entry, call, known, profiles.values(), now=now, slack_seconds=slack)
 
-    def _snapshot(self) -> _Snapshot:
-        with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.time()
-            pipeline.hvals(self._keys.instances)
-            pipeline.hgetall(self._keys.load)
-            now, records, counters = pipeline.execute()
-        return _Snapshot(
-            redis_seconds(now),
-            parse_records(records),
-            ledger_view(cast("dict[str, str]", counters)),
+    def _placement(
+        self, expected: Outlook, view: InstanceView, target: Target, policy: str
+    ) -> Placement:
+        request = expected.view
+        uncached = uncached_tokens(request, view)
+        believed = self._caches.cached_tokens(view.instance, request.prefix)
+        bound = self._own_queues and target.instance is not None
+        queue = own_queue(target.pool, view.instance) if bound else target.pool
+        placement = Placement(
+            queue=queue,
+            prefill_tokens=uncached,
+            output_tokens=round(request.output_tokens),
+            prefill_us=round(prefill_seconds(request, view, uncached) * MICROSECONDS),
+            decode_us=round(decode_seconds(request, view) * MICROSECONDS),
+            budget=expected.budget,
+            reasons={
+                "policy": policy,
+                "instance": view.instance,
+                "score": round(target.score, 6),
+                "cached": believed,
+                "considered": _considered(target),
+                **{name: round(value, 6) for name, value in target.reasons.items()},
+                **expected.reasons(),
+            },
+            note=self._caches.placed(view.instance, request).to_json(),
         )
+        return replace(placement, urgency=request_urgency(request, placement, self._order))
 
-    def _profile(self, name: str) -> Profile:
-        if name not in self._profiles:
-            self._profiles[name] = load_profile(name)
-        return self._profiles[name]
-
-
-def _policy(settings: Settings, rng: random.Random) -> DispatchPolicy:
-    router = settings.router
-    try:
-        return build_dispatch(router.dispatch, rng, **router.parameters)
-    except (UnknownName, InvalidParameter) as error:
-        raise InvalidSettings(
-            str(error), field="router.dispatch", hint="see docs/scheduling.md for the policies"
-        ) from error
+    def _remember(
+        self,
+        entry: OutboxEntry,
+        expected: Outlook,
+        view: InstanceView,
+        placement: Placement,
+        now: float,
+    ) -> None:
+        tokens = (placement.prefill_tokens or 0, placement.output_tokens or 0)
+        seconds = _seconds(placement)
+        self._cluster.placed(view, now, tokens, seconds)
+        ahead = view.outstanding_prefill_tokens / view.profile.prefill_tokens_per_second
+        ref, stage = entry.ref, expected.view.stage
+        self._siblings.placed(ref.workflow_id, stage, ref.node_id, now + ahead + seconds)
 
 
 def _order(settings: Settings) -> OrderPolicy:
@@ -197,38 +248,48 @@ def _destination(placement: Placement) -> dict[str, Any]:
     return {"queue": placement.queue, "headers": {HEADER: placement.urgency.to_header()}}
 
 
-def _chosen(cluster: ClusterView, target: Target) -> InstanceView:
+def _wanted(entry: OutboxEntry, call: LlmCall) -> Wanted:
+    options = entry.submission.options
+    return Wanted(
+        model=str(options.get("model", "")),
+        context_tokens=call.input_tokens + call.max_tokens,
+        tags=frozenset(options.get("tags", ())),
+    )
+
+
+def _chosen(views: Sequence[InstanceView], target: Target) -> InstanceView:
     """The instance whose profile prices the request: the target, or the first of its pool."""
     return next(
         view
-        for view in cluster.instances
+        for view in views
         if view.pool == target.pool and target.instance in (None, view.instance)
     )
 
 
-def _placement(
-    request: RequestView, view: InstanceView, target: Target, order: OrderPolicy
-) -> Placement:
-    uncached = uncached_tokens(request, view)
-    placement = Placement(
-        queue=target.pool,
-        prefill_tokens=uncached,
-        output_tokens=round(request.output_tokens),
-        prefill_us=round(prefill_seconds(request, view, uncached) * MICROSECONDS),
-        decode_us=round(decode_seconds(request, view) * MICROSECONDS),
-        reasons={"score": round(target.score, 6), **target.reasons},
-    )
-    return replace(placement, urgency=request_urgency(request, placement, order))
+def _considered(target: Target) -> str:
+    """The best of what it was chosen from, with their scores, for people."""
+    best = sorted(target.scores.items(), key=lambda item: item[1])[:CONSIDERED]
+    return ", ".join(f"{name} {score:.4g}" for name, score in best)
 
 
 def _seconds(placement: Placement) -> float:
     return ((placement.prefill_us or 0) + (placement.decode_us or 0)) / MICROSECONDS
 
 
-def _no_pool(announced: list[InstanceRecord], model: str) -> NoPool:
-    wanted = f" serves {model}" if model else " is alive"
-    known = ", ".join(f"{record.name} ({record.queue})" for record in announced) or "none"
+def _no_pool(snapshot: Snapshot, wanted: Wanted) -> NoPool:
+    needs = [f" serves {wanted.model}"] if wanted.model else [" is ready"]
+    if wanted.tags:
+        needs.append(f"has the tags {', '.join(sorted(wanted.tags))}")
+    known = "; ".join(
+        f"{record.name} ({record.queue}, {record.state}{_why(record)})"
+        for record in snapshot.records
+    )
     return NoPool(
-        f"no instance{wanted}; announced: {known}",
+        f"no instance{' and '.join(needs)} with room for {wanted.context_tokens} tokens of "
+        f"context; announced: {known or 'none'}",
         hint="start one with `hexgen worker llm --instance NAME`",
     )
+
+
+def _why(record: InstanceRecord) -> str:
+    return f": {record.reason}" if record.reason else ""

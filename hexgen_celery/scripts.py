@@ -21,6 +21,7 @@ from hexgen_celery.workflows.definition import Json
 
 _LIBRARY = "lib/workflow"
 _BATCH = 200
+PLACEMENTS_KEPT = 5000
 
 
 @cache
@@ -108,7 +109,12 @@ class Scripts:
 
     def confirm(self, workflow_id: str, sent: list[Json]) -> int:
         """Record that messages reached the broker; how many were waiting for that."""
-        parameters = {"sent": sent, "requeue_ms": self._requeue_ms}
+        parameters = {
+            "sent": sent,
+            "requeue_ms": self._requeue_ms,
+            "placements": self._keys.placements,
+            "placements_kept": PLACEMENTS_KEPT,
+        }
         return int(self._move("confirm", workflow_id, parameters))
 
     def renew(self, members: Sequence[str]) -> list[int]:

@@ -13,6 +13,7 @@ from workers.celery_process import node_name, run_process, run_worker
 from workers.periodic import Periodic
 from workers.questions import Reception, SendingThread, register_ask
 from workers.revocation import RevocationService
+from workers.upkeep import Upkeep
 
 QUEUES = (ASK_QUEUE, DEFAULT_QUEUE, CONTROL_QUEUE)
 
@@ -28,6 +29,7 @@ def serve(settings: Settings, name: str) -> int:
         sending,
         Periodic("timers", coordinator.tick, settings.coordinator.tick_seconds),
         RevocationService(deployment.app, coordinator),
+        Upkeep(deployment),
     )
     try:
         return run_worker(

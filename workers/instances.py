@@ -1,8 +1,10 @@
-"""An LLM worker's announcement of its instance, and of whether the server behind it answers."""
+"""An LLM worker's announcement of its instance and of the state it is in."""
 
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,7 +12,10 @@ import redis
 import structlog
 
 from hexgen_celery.errors import HexgenError
-from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
+from hexgen_celery.llm import CancelToken
+from workers.instance_health import InstanceHealth
+from workers.server_probe import InstanceRefused
 
 log = structlog.get_logger(__name__)
 
@@ -18,13 +23,20 @@ log = structlog.get_logger(__name__)
 class Server(Protocol):
     """The LLM server behind the instance."""
 
-    def check(self, model: str) -> None:
-        """Raise `HexgenError` when the server is away or does not serve `model`."""
+    def check(self) -> None:
+        """Raise `HexgenError` when the server is away or does not serve its model."""
+        ...
+
+    def probe(self, cancel: CancelToken) -> None:
+        """Complete a small request; raise `HexgenError` when that cannot be done."""
         ...
 
 
 class Announcer:
-    """Announces the instance every `interval_seconds`, ready as long as its server answers."""
+    """Announces the instance every `interval_seconds`, and at once when its state changes.
+
+    Probes run in a thread of their own, so that a slow one does not silence the heartbeat.
+    """
 
     def __init__(
         self,
@@ -32,27 +44,45 @@ class Announcer:
         record: InstanceRecord,
         server: Server,
         interval_seconds: float,
+        health: InstanceHealth | None = None,
     ) -> None:
         self._directory = directory
         self._record = record
         self._server = server
         self._interval = interval_seconds
+        self._health = health or InstanceHealth()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._wake = threading.Event()
+        self._probes = ThreadPoolExecutor(1, thread_name_prefix="probe")
+        self._probe: Future[None] | None = None
+        self._cancel = CancelToken()
+        self._drain_asked = False
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
 
     @property
     def ready(self) -> bool:
-        """Whether the server answered when it was last asked, and the worker is not stopping."""
-        return self._record.ready and not self._stop.is_set()
+        """Whether requests may be taken: the server works, and the worker is not stopping."""
+        return self._health.state is InstanceState.READY and not self._stop.is_set()
 
-    def check_soon(self) -> None:
-        """A request could not reach the server: ask it now instead of at the next beat."""
-        self._wake.set()
+    def progressed(self) -> None:
+        """A request got a token or its end."""
+        with self._lock:
+            self._health.progressed(time.monotonic())
+
+    def failed(self, reason: str) -> None:
+        """A request could not be served for the server's sake."""
+        with self._lock:
+            before = self._health.state
+            self._health.failed(reason, time.monotonic())
+            changed = self._health.state is not before
+        if changed:
+            self._wake.set()
 
     def start(self) -> None:
-        """Announce now and from now on."""
+        """Announce from now on."""
         self._announce()
+        self._wake.set()
         self._thread.start()
 
     def stop(self) -> None:
@@ -60,44 +90,104 @@ class Announcer:
 
         Only then nothing can announce it again, so that is when it is withdrawn for good.
         """
-        self._stop.set()
-        self._wake.set()
+        self._end()
         self._thread.join()
+        self._probes.shutdown(wait=True)
         self.withdraw()
 
     def withdraw(self) -> None:
         """Send no more requests here. May be called more than once."""
-        self._stop.set()
-        self._wake.set()
+        self._end()
         try:
             self._directory.withdraw(self._record.name)
         except redis.RedisError as error:
             log.warning("instance not withdrawn", error=str(error))
 
+    def _end(self) -> None:
+        self._stop.set()
+        self._cancel.set("the worker stops")
+        self._wake.set()
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.wait(self._interval)
             self._wake.clear()
+            self._look()
             self._announce()
+
+    def _look(self) -> None:
+        """Apply what is known to the state: wishes to drain, a finished probe, a check."""
+        self._drain_or_resume()
+        if self._probe is not None and self._probe.done():
+            self._judge(self._probe)
+            self._probe = None
+        with self._lock:
+            wants_probe = self._health.wants_probe
+            idle = self._health.state is InstanceState.READY and not self._health.trusted(
+                time.monotonic()
+            )
+        if wants_probe and self._probe is None and not self._stop.is_set():
+            self._begin_probe()
+        elif idle:
+            self._check()
+
+    def _drain_or_resume(self) -> None:
+        with self._lock:
+            draining = self._health.state is InstanceState.DRAINING
+            if self._drain_asked and not draining:
+                self._health.drain()
+            elif draining and not self._drain_asked:
+                self._health.resume()
+
+    def _begin_probe(self) -> None:
+        self._probe = self._probes.submit(self._server.probe, self._cancel)
+        self._probe.add_done_callback(self._probe_ended)
+
+    def _probe_ended(self, probe: Future[None]) -> None:
+        """A good probe counts at once; a failed one is repeated at the next beat."""
+        if probe.cancelled() or probe.exception() is None:
+            self._wake.set()
+
+    def _judge(self, probe: Future[None]) -> None:
+        error = probe.exception()
+        if error is not None and not isinstance(error, HexgenError):
+            log.error("a probe failed unexpectedly", error=repr(error))
+        with self._lock:
+            if isinstance(error, InstanceRefused):
+                self._health.refuse(str(error))
+            else:
+                self._health.probed("" if error is None else str(error), time.monotonic())
+
+    def _check(self) -> None:
+        trouble = ""
+        try:
+            self._server.check()
+        except HexgenError as error:
+            trouble = str(error)
+        with self._lock:
+            self._health.checked(trouble, time.monotonic())
+            suspect = self._health.wants_probe
+        if suspect:
+            self._wake.set()
 
     def _announce(self) -> None:
         if self._stop.is_set():
             return
-        trouble = self._trouble()
-        ready = not trouble
-        if ready != self._record.ready:
-            log.warning("server is back" if ready else "server cannot be used", error=trouble)
-        self._record = replace(self._record, ready=ready)
+        self._take_over_state()
         try:
-            if not self._stop.is_set():
-                self._directory.announce(self._record)
+            asked = self._directory.announce(self._record)
         except redis.RedisError as error:
             log.warning("instance not announced", error=str(error))
+            return
+        if asked != self._drain_asked:
+            self._drain_asked = asked
+            self._wake.set()
 
-    def _trouble(self) -> str:
-        """What is wrong with the server; nothing when it answers and serves the model."""
-        try:
-            self._server.check(self._record.model)
-        except HexgenError as error:
-            return str(error)
-        return ""
+    def _take_over_state(self) -> None:
+        with self._lock:
+            state, reason = self._health.state, self._health.reason
+        if state != self._record.state:
+            log.info("instance changes state", before=self._record.state, state=state, why=reason)
+            if state is InstanceState.READY:
+                self._record = replace(self._record, epoch=time.time())
+        self._record = replace(self._record, state=state, reason=reason)

@@ -1,6 +1,7 @@
-"""LLM worker: feeds one LLM server from its pool's queue. `python -m workers.llm --instance NAME`.
+"""LLM worker: feeds one LLM server. `python -m workers.llm --instance NAME`.
 
-An ordinary Celery worker: one process, `pool.concurrency` threads, nothing prefetched.
+It takes from the instance's own queue and from its pool's. An ordinary Celery worker: one process,
+`pool.concurrency` threads, nothing prefetched.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.deployment import Deployment, connect_deployment
 from hexgen_celery.errors import InvalidSettings
-from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.live_cluster import instance_record
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.names import LLM_TASKS
 from hexgen_celery.parts import PartStore
@@ -28,6 +31,7 @@ from workers.instances import Announcer
 from workers.llm_requests import LlmExecutor
 from workers.prompts import PromptAssembler
 from workers.requests import Place
+from workers.server_probe import ServerProbe
 from workers.stage_worker import StageWorker
 
 NOTHING_FITS = Allowance(0, 0, 0)
@@ -38,35 +42,66 @@ def worker_name(instance: str) -> str:
     return f"llm-{instance}"
 
 
-def serve(settings: Settings, instance_name: str) -> int:
-    """Run the LLM worker of a declared instance until it is told to stop."""
-    pool, instance = settings.instance(instance_name)
-    url = _url(instance)
-    name = worker_name(instance_name)
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What this worker serves: one instance of one pool."""
+
+    pool: PoolSettings
+    instance: InstanceSettings
+
+    @property
+    def name(self) -> str:
+        """The instance's name."""
+        return self.instance.name
+
+
+def serve(settings: Settings, served: Served) -> int:
+    """Run the LLM worker of an instance until it is told to stop."""
+    pool, url = served.pool, _url(served.instance)
+    name = worker_name(served.name)
     deployment = connect_deployment(settings, "llm", node_name(name))
     client = LlmClient(url, settings.llm)
-    record = _record(pool, instance_name, url, deployment.worker)
-    directory = InstanceDirectory(deployment.redis, deployment.keys)
-    announcer = Announcer(directory, record, client, settings.workers.heartbeat_seconds)
+    record = instance_record(settings, pool, served.instance, deployment.worker)
+    announcer = Announcer(
+        InstanceDirectory(deployment.redis, deployment.keys),
+        record,
+        ServerProbe(client, pool.model, pool.max_model_len),
+        settings.workers.heartbeat_seconds,
+    )
     engine = engine_admission(settings.admission, load_profile(pool.profile))
     use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)
     worker = StageWorker(
         deployment,
         _executor(deployment, client, pool.model, announcer),
-        Place(deployment.worker, instance_name, pool.queue),
+        Place(deployment.worker, served.name, pool.queue),
         on_stopping=announcer.withdraw,
     )
     try:
         return worker.run(
             name,
             tasks=LLM_TASKS,
-            queue=pool.queue,
+            queues=(record.own_queue, pool.queue),
             concurrency=pool.concurrency,
             services=(announcer,),
         )
     finally:
         client.close()
         deployment.close()
+
+
+def find_served(settings: Settings, name: str, pool: str = "", url: str = "") -> Served:
+    """The declared instance `name`; with `pool` and `url`, one that registers itself there.
+
+    Raises:
+        InvalidSettings: no such instance or pool is declared.
+    """
+    if not pool and not url:
+        return Served(*settings.instance(name))
+    for declared in settings.pools:
+        if declared.name == pool:
+            return Served(declared, InstanceSettings(name=name, url=url or None))
+    known = ", ".join(each.name for each in settings.pools) or "none"
+    raise InvalidSettings(f"no pool {pool!r} is declared", field="pool", hint=f"declared: {known}")
 
 
 def _url(instance: InstanceSettings) -> str:
@@ -76,19 +111,6 @@ def _url(instance: InstanceSettings) -> str:
         f"instance {instance.name!r} has no url",
         field="pools.instances.url",
         hint="give the server's URL, or let `hexgen up` start the emulated one",
-    )
-
-
-def _record(pool: PoolSettings, name: str, url: str, worker: str) -> InstanceRecord:
-    return InstanceRecord(
-        name=name,
-        queue=pool.queue,
-        gpu=pool.gpu,
-        model=pool.model,
-        profile=pool.profile,
-        url=url,
-        worker=worker,
-        concurrency=pool.concurrency,
     )
 
 
@@ -103,16 +125,29 @@ def _executor(
         deployment.coordinator.first_token(ref)
 
     return LlmExecutor(
-        client, PromptAssembler(parts), first_token, model, on_unavailable=announcer.check_soon
+        client,
+        PromptAssembler(parts),
+        first_token,
+        model,
+        on_progress=announcer.progressed,
+        on_unavailable=announcer.failed,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the LLM worker that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m workers.llm", description=__doc__)
-    parser.add_argument("--instance", required=True, help="a declared instance's name")
-    instance = parser.parse_args(arguments).instance
-    return run_process(worker_name(instance), lambda settings: serve(settings, instance))
+    parser.add_argument(
+        "--instance", required=True, help="a declared instance's name, or a new one"
+    )
+    parser.add_argument("--pool", default="", help="declared pool that a new instance joins")
+    parser.add_argument("--url", default="", help="the new instance's server")
+    options = parser.parse_args(arguments)
+
+    def run(settings: Settings) -> int:
+        return serve(settings, find_served(settings, options.instance, options.pool, options.url))
+
+    return run_process(worker_name(options.instance), run)
 
 
 if __name__ == "__main__":

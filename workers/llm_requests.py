@@ -42,12 +42,14 @@ class LlmExecutor:
         report_first_token: Callable[[RequestRef], object],
         model: str,
         *,
-        on_unavailable: Callable[[], object],
+        on_progress: Callable[[], object],
+        on_unavailable: Callable[[str], object],
     ) -> None:
         self._completions = completions
         self._prompts = prompts
         self._report_first_token = report_first_token
         self._model = model
+        self._on_progress = on_progress
         self._on_unavailable = on_unavailable
 
     def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
@@ -60,13 +62,15 @@ class LlmExecutor:
             completion = self._completions.complete(
                 chat, on_first_token=lambda: self._first_token(ref), cancel=cancel
             )
-        except ModelUnavailable:
-            self._on_unavailable()
+        except ModelUnavailable as error:
+            self._on_unavailable(str(error))
             raise
+        self._on_progress()
         return Done(_result(completion))
 
     def _first_token(self, ref: RequestRef) -> None:
         """Only bookkeeping (the prefill is no longer outstanding): never worth the request."""
+        self._on_progress()
         try:
             self._report_first_token(ref)
         except redis.RedisError as error:

@@ -37,7 +37,7 @@ def serve(settings: Settings, name: str) -> int:
             return worker.run(
                 name,
                 tasks=SQL_TASKS,
-                queue=SQL_QUEUE,
+                queues=(SQL_QUEUE,),
                 concurrency=settings.workers.sql_concurrency,
             )
     finally:

@@ -18,7 +18,7 @@ def _nothing() -> None:
 
 
 class StageWorker:
-    """Runs the requests of one queue with `executor`.
+    """Runs the requests of some queues with `executor`.
 
     Leases are renewed by one thread and cancels heard by another, whatever the number of requests.
     `on_stopping` is called when the worker is asked to stop, before it has.
@@ -48,17 +48,17 @@ class StageWorker:
         name: str,
         *,
         tasks: Sequence[str],
-        queue: str,
+        queues: Sequence[str],
         concurrency: int,
         services: Sequence[Service] = (),
     ) -> int:
-        """Consume `queue` until told to stop; returns the exit status."""
+        """Consume `queues` until told to stop; returns the exit status."""
         register_stages(self._deployment.app, tasks, self._runner)
         leave_revoke_to_control_workers()
         return run_worker(
             self._deployment.app,
             name,
-            queues=(queue,),
+            queues=queues,
             concurrency=concurrency,
             services=(*self._own_services(), *services),
         )

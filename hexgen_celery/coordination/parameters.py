@@ -72,6 +72,7 @@ def _added(spec: NodeSpec, *, ready: bool) -> Json:
     described: Json = {"id": spec.id, "ready": ready, "stage": spec.stage, "step": spec.step}
     if isinstance(spec.call, LlmCall):
         described["prefill_tokens"] = spec.call.input_tokens
+        described["context_tokens"] = spec.call.input_tokens
         described["output_tokens"] = round(spec.call.output_tokens)
     return described
 

@@ -9,7 +9,10 @@ from typing import Any, cast
 
 import redis
 
+from hexgen_celery.core.estimates import Interval, rounds_over
 from hexgen_celery.keys import Keys
+from hexgen_celery.outbox import OutboxEntry
+from hexgen_celery.references import RequestRef
 from hexgen_celery.workflows.codec import decode_outcome, decode_spec, decode_submission, loads
 from hexgen_celery.workflows.definition import (
     Json,
@@ -54,6 +57,18 @@ class StoredNode:
             error=self.outcome.get("error"),
         )
 
+    @property
+    def interval(self) -> Interval | None:
+        """When it was ready and done, and the seconds it took; None as long as it is not over."""
+        ready, finished = self.record.get("ready_at"), self.record.get("finished_at")
+        if ready is None or finished is None:
+            return None
+        claimed = float(self.record.get("claimed_at") or ready)
+        result = self.outcome.get("result") or {}
+        seconds = float(result.get("seconds", float(finished) - claimed))
+        spec = self.spec
+        return Interval(spec.id, spec.stage, spec.step, float(ready), float(finished), seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRecord:
@@ -73,6 +88,17 @@ class WorkflowRecord:
         """What the definition may decide by, at `now` (Unix seconds)."""
         nodes = {node_id: node.state() for node_id, node in self.nodes.items()}
         return WorkflowView(self.submission, nodes, self.memory, now)
+
+    def entry(self, ref: RequestRef, *, resent: bool) -> OutboxEntry:
+        """One of its requests, to be sent."""
+        spec = self.nodes[ref.node_id].spec
+        return OutboxEntry(ref, spec, self.submission, resent, rounds_of(spec.step, self.nodes))
+
+
+def rounds_of(step: str, nodes: Mapping[str, StoredNode]) -> int:
+    """How many rounds of `step` are over among `nodes`."""
+    over = (node.interval for node in nodes.values() if node.spec.step == step)
+    return rounds_over(step, [each for each in over if each is not None])
 
 
 class WorkflowStore:

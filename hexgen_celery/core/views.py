@@ -95,10 +95,12 @@ class Target:
     """Where a request goes: a pool's queue, or one instance's own queue within the pool.
 
     `score` is the chosen option's value in the policy's own unit and `reasons` the inputs worth
-    keeping in the trace (seconds unless the name says otherwise).
+    keeping in the trace (seconds unless the name says otherwise). `scores` are those of all
+    instances it was chosen from, where the policy has them.
     """
 
     pool: str
     instance: str | None
     score: float
     reasons: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)

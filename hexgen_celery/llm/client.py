@@ -85,6 +85,14 @@ class LlmClient:
         """The ids of the models served. Raises ModelUnavailable, ModelRefused."""
         return self._loop.call(self._session.models())
 
+    def served(self) -> dict[str, int | None]:
+        """The models served, each with its context length in tokens where the server tells it.
+
+        Raises:
+            ModelUnavailable, ModelRefused: the server cannot be asked.
+        """
+        return self._loop.call(self._session.served())
+
     def version(self) -> str | None:
         """The server's version; an emulated instance's begins with `emulated`."""
         return self._loop.call(self._session.version())

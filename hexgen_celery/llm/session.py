@@ -91,7 +91,11 @@ class ChatSession:
         return Exchange(self._http, self.endpoint, body, number)
 
     async def models(self) -> list[str]:
-        """The ids of the models served.
+        """The ids of the models served. Raises ModelUnavailable, ModelRefused."""
+        return list(await self.served())
+
+    async def served(self) -> dict[str, int | None]:
+        """The ids of the models served, with their context length where it is told (tokens).
 
         Raises:
             ModelUnavailable: the server cannot be reached or does not list models.
@@ -105,7 +109,11 @@ class ChatSession:
                 field="url",
                 hint="name the base URL of an OpenAI-compatible server",
             )
-        return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]
+        return {
+            str(entry["id"]): _length(entry.get("max_model_len"))
+            for entry in entries
+            if isinstance(entry, dict) and "id" in entry
+        }
 
     async def version(self) -> str | None:
         """What `/version` says (an emulated instance says so there); None where there is none."""
@@ -156,6 +164,10 @@ class ChatSession:
             raise ModelUnavailable(
                 f"{url} did not answer with JSON", field="url", hint="is this an LLM server?"
             ) from error
+
+
+def _length(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _attempt_number(attempts: AsyncRetrying) -> int:

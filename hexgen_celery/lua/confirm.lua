@@ -2,7 +2,8 @@
 -- but is sent again only after P.requeue_ms, doubled each time, in case the queue lost it.
 --
 -- KEYS lib/workflow. P.sent = {{node, attempt, queue, prefill_tokens?, output_tokens?, prefill_us?,
--- decode_us?, reasons?}…}. Returns how many were waiting for it.
+-- decode_us?, budget?, reasons?, note?}…}; notes go to the stream P.placements, by which routers
+-- follow what instances have in their caches. Returns how many were waiting for it.
 local confirmed = 0
 for _, sent in ipairs(P.sent) do
   local node = load_node(sent.node)
@@ -16,6 +17,7 @@ for _, sent in ipairs(P.sent) do
     for _, measures in ipairs({PREFILL, DECODE}) do
       for _, measure in ipairs(measures) do node[measure] = sent[measure] or node[measure] end
     end
+    node.budget = sent.budget or node.budget
     hold(node, 'waiting')
     save_node(sent.node, node)
     local again_ms = now_ms + P.requeue_ms * 2 ^ (node.sends - 1)
@@ -25,6 +27,9 @@ for _, sent in ipairs(P.sent) do
     facts.attempt = sent.attempt
     facts.queue = sent.queue
     trace('sent', facts)
+    if sent.note then
+      redis.call('XADD', P.placements, 'MAXLEN', '~', P.placements_kept, '*', 'n', sent.note)
+    end
     confirmed = confirmed + 1
   end
 end

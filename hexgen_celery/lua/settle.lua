@@ -38,6 +38,11 @@ facts.step = node.step
 facts.queue = node.queue
 facts.instance = node.instance
 facts.worker = node.worker
+-- The overrun of its budget (seconds, negative when some was left) is its question's debit.
+if node.budget then
+  facts.budget = node.budget
+  facts.debit = math.floor((stamp - node.ready_at - node.budget) * 10000 + 0.5) / 10000
+end
 trace(P.state, facts)
 apply_expansion(ARGV[5], ARGV[6], 7)
 return {'ok'}

@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.core.order.claim import ClaimRules
 from hexgen_celery.scripts import milliseconds, script_source
-from hexgen_celery.transport.messages import Claimed, Outgoing, Queued, decode
+from hexgen_celery.transport.messages import Claimed, Outgoing, Queued, Urgency, decode
 
 _LIBRARY = "lib/queue"
 _BATCH = 500
@@ -181,6 +181,22 @@ class QueueScripts:
     def rescore(self, token: str, key: float, feasible_until: float = math.inf) -> bool:
         """Give a message another rank; False when it is unknown."""
         return bool(self.run("rescore", token, repr(key), repr(feasible_until)))
+
+    def redirect(self, token: str, queue: str, urgency: Urgency) -> bool:
+        """Let a waiting message wait in `queue` with another urgency; False when none waits."""
+        return bool(
+            self.run(
+                "redirect",
+                token,
+                queue,
+                repr(urgency.key),
+                repr(urgency.feasible_until),
+                urgency.kv_tokens,
+                urgency.prefill_tokens,
+                urgency.prefill_us,
+                urgency.decode_us,
+            )
+        )
 
     def move(self, source: str, target: str, tokens: Iterable[str]) -> int:
         """Move waiting messages to another sorted set; how many were there."""

@@ -115,7 +115,8 @@ class Alpha:
             return (1.0 - weight) * max(cost.own, slack) + weight * cost.imposed
 
         costs = [cost_on(request, view) for view in ready_instances(cluster)]
-        best = min(costs, key=score)
+        scores = {cost.view.instance: score(cost) for cost in costs}
+        best = min(costs, key=lambda cost: scores[cost.view.instance])
         instance = best.view.instance if self._binds(best, costs) else None
         reasons = {
             "own": best.own,
@@ -124,7 +125,7 @@ class Alpha:
             "slack": slack,
             "weight": weight,
         }
-        return Target(best.view.pool, instance, score(best), reasons)
+        return Target(best.view.pool, instance, scores[best.view.instance], reasons, scores)
 
     def weight(self, request: RequestView, now: float) -> float:
         """w: how much the delay of others counts against the request's own."""

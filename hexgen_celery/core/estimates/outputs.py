@@ -28,6 +28,10 @@ class OutputEstimator:
         """Learn from a finished request."""
         self._levels.observe(_chain(stage, step, database), output_tokens)
 
+    def knows(self, step: str) -> bool:
+        """Whether any request of this step was observed."""
+        return ("step", step) in self._levels.samples
+
     def estimate(self, stage: str, step: str, database: str) -> Estimate:
         """Tokens the request is expected to generate."""
         return self._levels.estimate(_chain(stage, step, database))

@@ -72,6 +72,10 @@ class PathEstimator:
         for node in ordered:
             self._learn(node, number[node.node_id], database, tail[node.node_id])
 
+    def knows(self, stage: str) -> bool:
+        """Whether any request of this stage was observed."""
+        return ("stage", stage) in self._tails.samples
+
     def tail(self, stage: str, step: str, round_number: int, database: str) -> Estimate:
         """Seconds from the end of such a request to the end of its question."""
         return self._tails.estimate(_chain(stage, step, round_number, database))

@@ -25,7 +25,7 @@ local now_ms = TIME[1] * 1000 + math.floor(TIME[2] / 1000)
 local stamp = tonumber(TIME[1]) + math.floor(TIME[2] / 100) / 10000
 
 local PREFILL = {'prefill_tokens', 'prefill_us'}
-local DECODE = {'output_tokens', 'decode_us'}
+local DECODE = {'output_tokens', 'decode_us', 'context_tokens'}
 
 local function member(node_id, attempt)
   return ID .. '/' .. node_id .. '/' .. string.format('%d', attempt)
@@ -65,18 +65,21 @@ local function count(field, amount)
   end
 end
 
-local function scopes(node)
-  if node.held == 'running' and node.instance and node.instance ~= '' then
-    return {node.queue, 'instance/' .. node.instance}
-  end
-  return {node.queue}
+local function runs_on(node)
+  return node.held == 'running' and node.instance and node.instance ~= '' and node.instance
 end
 
+local function scopes(node)
+  local instance = runs_on(node)
+  return instance and {node.queue, 'instance/' .. instance} or {node.queue}
+end
+
+-- The work is that of the queue while it waits, and of the instance once it runs there.
 local function account(node, measures, sign)
-  for _, scope in ipairs(scopes(node)) do
-    for _, measure in ipairs(measures) do
-      count(scope .. ':' .. measure, sign * (node[measure] or 0))
-    end
+  local instance = runs_on(node)
+  local scope = instance and 'instance/' .. instance or node.queue
+  for _, measure in ipairs(measures) do
+    count(scope .. ':' .. measure, sign * (node[measure] or 0))
   end
 end
 
@@ -113,7 +116,7 @@ local function offer(node_id, node)
   node.status = 'ready'
   node.ready_at = stamp
   node.sends = 0
-  for _, field in ipairs({'queue', 'queued_at', 'claimed_at', 'first_token_at', 'worker', 'instance'}) do
+  for _, field in ipairs({'queue', 'queued_at', 'claimed_at', 'first_token_at', 'worker', 'instance', 'budget'}) do
     node[field] = nil
   end
   redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, member(node_id, node.attempt))
@@ -215,7 +218,7 @@ local function finish(status, outcome)
 end
 
 -- Applies an expansion that was planned on this very version.
--- P.add = {{id, ready, stage, step, prefill_tokens, output_tokens}…}, P.release and P.drop = node
+-- P.add = {{id, ready, stage, step, prefill_tokens, output_tokens, context_tokens}…}, P.release and P.drop = node
 -- ids, P.status = terminal status if there is an outcome. ARGV[first_spec…] = specs of P.add.
 local function apply_expansion(memory, outcome, first_spec)
   redis.call('HINCRBY', WORKFLOW, 'version', 1)
@@ -225,7 +228,7 @@ local function apply_expansion(memory, outcome, first_spec)
     local node = {
       status = 'waiting', attempt = 1, order = known + position, stage = added.stage,
       step = added.step, prefill_tokens = added.prefill_tokens,
-      output_tokens = added.output_tokens,
+      output_tokens = added.output_tokens, context_tokens = added.context_tokens,
     }
     redis.call('HSET', NODES, added.id .. '/spec', ARGV[first_spec + position - 1])
     if added.ready then offer(added.id, node) end

@@ -393,12 +393,15 @@ def recount(records: list[WorkflowRecord]) -> dict[str, int]:
 
 def _held(node: StoredNode) -> Counter[str]:
     running = node.status is NodeStatus.RUNNING
-    measures = {"running" if running else "waiting": 1}
+    state = "running" if running else "waiting"
+    queue = node.record["queue"]
+    where = "instance/i" if running else queue
+    held = Counter({f"{scope}:{state}": 1 for scope in {queue, where}})
     if isinstance(node.spec.call, LlmCall):
-        measures["output_tokens"] = 20
-        measures["prefill_tokens"] = 0 if node.record.get("first_token_at") else 100
-    scopes = [node.record["queue"], *(["instance/i"] if running else [])]
-    return Counter({f"{scope}:{name}": n for scope in scopes for name, n in measures.items()})
+        held[f"{where}:output_tokens"] = 20
+        held[f"{where}:context_tokens"] = 100
+        held[f"{where}:prefill_tokens"] = 0 if node.record.get("first_token_at") else 100
+    return held
 
 
 def check_answer(record: WorkflowRecord) -> None:

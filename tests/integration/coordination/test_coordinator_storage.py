@@ -46,17 +46,16 @@ class TestLedger:
         self, coordinator: Coordinator, broker: MemoryBroker
     ) -> None:
         coordinator.start(make_submission(nodes={"a": []}))
-        waiting = Load(waiting=1, prefill_tokens=100, output_tokens=20)
+        waiting = Load(waiting=1, prefill_tokens=100, output_tokens=20, context_tokens=100)
         assert coordinator.queues() == {QUEUE: waiting}
         ref = broker.take().ref
         coordinator.claim(ref, worker="w", instance="i", queue=QUEUE)
-        running = Load(running=1, prefill_tokens=100, output_tokens=20)
-        assert coordinator.load().queue(QUEUE) == running
+        running = Load(running=1, prefill_tokens=100, output_tokens=20, context_tokens=100)
+        assert coordinator.load().queue(QUEUE) == Load(running=1)
         assert coordinator.load().instance("i") == running
         coordinator.first_token(ref)
         coordinator.first_token(ref)
-        decoding = Load(running=1, output_tokens=20)
-        assert coordinator.load().queue(QUEUE) == decoding
+        decoding = Load(running=1, output_tokens=20, context_tokens=100)
         assert coordinator.load().instance("i") == decoding
         coordinator.complete(ref, {})
         assert coordinator.load().queues == {}
@@ -69,13 +68,13 @@ class TestLedger:
             def publish(self, entry: OutboxEntry) -> Any:
                 super().publish(entry)
                 reasons = {"score": 0.25, "other": math.inf, "third": math.nan}
-                return Placement(QUEUE, 7, 8, 1_234_567, 987_654_321, reasons)
+                return Placement(QUEUE, 7, 8, 1_234_567, 987_654_321, reasons=reasons)
 
         broker = Estimating()
         coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
         submission = make_submission(nodes={"a": []})
         coordinator.start(submission)
-        assert coordinator.queues()[QUEUE] == Load(1, 0, 7, 8, 1_234_567, 987_654_321)
+        assert coordinator.queues()[QUEUE] == Load(1, 0, 7, 8, 1_234_567, 987_654_321, 100)
         sent = next(e for e in coordinator.trace(submission.workflow_id) if e["event"] == "sent")
         assert sent["score"] == 0.25
         assert not {"other", "third"} & set(sent)

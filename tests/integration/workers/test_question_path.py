@@ -80,7 +80,7 @@ def test_a_question_is_answered_and_leaves_no_load(shared: LocalWorkers, llm: Fa
     assert result["deadline_met"] is True
     (stage,) = result["stages"]
     assert stage["stage"] == "chat"
-    assert stage["queue"] == "gpu.a100.x"
+    assert stage["queue"] == "gpu.a100.x.x1"
     assert stage["instance"] == "x1"
     assert len(llm.requests) == 1
     assert llm.requests[0]["model"] == "fake-model"

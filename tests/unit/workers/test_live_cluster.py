@@ -6,100 +6,158 @@ from dataclasses import replace
 
 import pytest
 
-from hexgen_celery.instances import InstanceRecord
-from hexgen_celery.ledger import ledger_view
-from hexgen_celery.live_cluster import cluster_view, declared_records, usable_records
+from hexgen_celery.core.prefix import PrefixPart
+from hexgen_celery.instances import InstanceRecord, InstanceState
+from hexgen_celery.live_cluster import (
+    LiveCluster,
+    Profiles,
+    Wanted,
+    instance_record,
+    scaled_profile,
+    usable_records,
+)
+from hexgen_celery.live_snapshot import Snapshot
+from hexgen_celery.prefix_caches import PlacementNote, PrefixCaches
 from hexgen_celery.profiles_io import load_profile
-from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from hexgen_celery.settings import EmulatorSettings, InstanceSettings, PoolSettings, Settings
 
 PROFILE = "a100-80g-x1-qwen3-30b-a3b"
 FIRST = InstanceRecord(
     "a1", "gpu.a100.x", "a100", "m", PROFILE, "http://1", "llm-a1@h", 64, beat=100.0
 )
 SECOND = replace(FIRST, name="a2")
-OTHER = replace(FIRST, name="b1", queue="gpu.l40s.y", gpu="l40s", model="n")
-
-
-def _names(records: list[InstanceRecord]) -> list[str]:
-    return [record.name for record in records]
+OTHER = replace(
+    FIRST, name="b1", queue="gpu.l40s.y", gpu="l40s", model="n", max_model_len=100, tags=("eu",)
+)
+PREFIX = (PrefixPart("template", 1600), PrefixPart("schema", 800))
 
 
 @pytest.mark.parametrize(
-    ("announced", "declared", "model", "usable"),
+    ("announced", "wanted", "usable"),
     [
-        ([FIRST, OTHER], [], "", ["a1", "b1"]),
-        ([FIRST, OTHER], [], "n", ["b1"]),
-        ([FIRST, OTHER], [], "unknown", []),
-        ([replace(FIRST, beat=80.0), SECOND], [], "", ["a2"]),
-        ([replace(FIRST, ready=False), SECOND], [], "", ["a2"]),
-        ([], [FIRST, OTHER], "", ["a1", "b1"]),
-        ([FIRST], [FIRST, OTHER], "", ["a1"]),
-        ([replace(FIRST, beat=80.0)], [FIRST, OTHER], "", ["b1"]),
-        ([replace(FIRST, beat=80.0)], [FIRST], "", []),
+        ([FIRST, OTHER], Wanted(), ["a1", "b1"]),
+        ([FIRST, OTHER], Wanted("n"), ["b1"]),
+        ([FIRST, OTHER], Wanted("unknown"), []),
+        ([FIRST, OTHER], Wanted(context_tokens=101), ["a1"]),
+        ([FIRST, OTHER], Wanted(context_tokens=100), ["a1", "b1"]),
+        ([FIRST, OTHER], Wanted(tags=frozenset({"eu"})), ["b1"]),
+        ([replace(FIRST, beat=80.0), SECOND], Wanted(), ["a2"]),
+        *[
+            ([replace(FIRST, state=state), SECOND], Wanted(), ["a2"])
+            for state in InstanceState
+            if state is not InstanceState.READY
+        ],
+        ([], Wanted(), []),
     ],
 )
 def test_which_instances_may_be_used(
-    announced: list[InstanceRecord], declared: list[InstanceRecord], model: str, usable: list[str]
+    announced: list[InstanceRecord], wanted: Wanted, usable: list[str]
 ) -> None:
-    records = usable_records(announced, declared, now=105.0, dead_after_seconds=10.0, model=model)
-    assert _names(records) == usable
+    records = usable_records(announced, now=105.0, dead_after_seconds=10.0, wanted=wanted)
+    assert [record.name for record in records] == usable
 
 
-def test_declared_instances_come_from_the_configuration() -> None:
+def test_an_emulated_instance_announces_its_speed() -> None:
     pool = PoolSettings(
         name="x",
         gpu="a100",
         model="m",
         profile=PROFILE,
         concurrency=3,
-        instances=(InstanceSettings(name="a1", url="http://1"),),
+        instances=(InstanceSettings(name="a1", engine="emulated", url="http://1"),),
     )
-    (record,) = declared_records(Settings(pools=(pool,)))
-    assert record == replace(FIRST, worker="", beat=0.0, concurrency=3)
+    settings = Settings(pools=(pool,), emulator=EmulatorSettings(speed=20.0))
+    record = instance_record(settings, pool, pool.instances[0])
+    assert record == replace(FIRST, worker="", beat=0.0, concurrency=3, speed=20.0)
+    external = InstanceSettings(name="a1", url="http://1")
+    assert instance_record(settings, pool, external).speed == 1.0
 
 
-def test_one_request_that_waits_is_seen_however_many_instances_share_it() -> None:
-    """Rounded away, it would make a pool with a backlog look like one without."""
-    ledger = ledger_view({"gpu.a100.x:waiting": "1"})
-    view = cluster_view(
-        [FIRST, SECOND, OTHER],
-        ledger,
-        {PROFILE: load_profile(PROFILE)},
-        now=1.0,
-        assigned_seconds={},
-    )
-    assert [each.waiting for each in view.instances] == [1, 1, 0]
+def test_a_faster_profile_takes_less_time_for_everything() -> None:
+    profile = load_profile(PROFILE)
+    fast = scaled_profile(profile, 10.0)
+    times = (5000.0, 6000.0, 300.0, 8.0)
+    assert fast.execution_seconds(*times) == pytest.approx(profile.execution_seconds(*times) / 10)
+    assert fast.kv_tokens == profile.kv_tokens
 
 
-def test_what_waits_in_a_pool_is_shared_by_its_instances() -> None:
-    ledger = ledger_view(
-        {
-            "gpu.a100.x:waiting": "4",
-            "gpu.a100.x:running": "3",
-            "gpu.a100.x:prefill_tokens": "1000",
-            "gpu.a100.x:output_tokens": "500",
-            "gpu.a100.x:prefill_us": "3000000",
-            "gpu.a100.x:decode_us": "5000000",
-            "instance/a1:running": "2",
-            "instance/a1:prefill_tokens": "200",
-            "instance/a1:output_tokens": "100",
-            "instance/a1:decode_us": "1000000",
-            "instance/a2:running": "1",
-            "instance/a2:decode_us": "1000000",
-        }
-    )
-    view = cluster_view(
-        [FIRST, SECOND, OTHER],
-        ledger,
-        {PROFILE: load_profile(PROFILE)},
-        now=1.0,
-        assigned_seconds={"a2": 9.0},
-    )
-    first, second, other = view.instances
-    assert (first.running, first.waiting) == (2, 2)
-    assert first.outstanding_prefill_tokens == 200 + 800 / 2
-    assert first.outstanding_output_tokens == 100 + 400 / 2
+def _cluster() -> tuple[LiveCluster, PrefixCaches]:
+    caches = PrefixCaches("me")
+    return LiveCluster(Profiles(), caches), caches
+
+
+def _trusting(_instance: str) -> float:
+    return 1.0
+
+
+def test_what_waits_in_a_pool_is_shared_and_what_waits_for_an_instance_is_not() -> None:
+    load = {
+        "gpu.a100.x:waiting": "4",
+        "gpu.a100.x:prefill_tokens": "800",
+        "gpu.a100.x:output_tokens": "400",
+        "gpu.a100.x:prefill_us": "2000000",
+        "gpu.a100.x:decode_us": "4000000",
+        "gpu.a100.x.a1:waiting": "1",
+        "gpu.a100.x.a1:prefill_tokens": "50",
+        "gpu.a100.x.a1:output_tokens": "7",
+        "gpu.a100.x.a1:decode_us": "500000",
+        "instance/a1:running": "2",
+        "instance/a1:prefill_tokens": "200",
+        "instance/a1:output_tokens": "100",
+        "instance/a1:context_tokens": "9000",
+        "instance/a2:running": "1",
+    }
+    cluster, _ = _cluster()
+    snapshot = Snapshot(1.0, (), load, {})
+    first, second, other = cluster.views([FIRST, SECOND, OTHER], snapshot, _trusting)
+    assert (first.running, first.waiting) == (2, 1 + 2)
+    assert first.outstanding_prefill_tokens == 200 + 50 + 800 / 2
+    assert first.outstanding_output_tokens == 100 + 7 + 400 / 2
     assert first.running_output_tokens == 100
-    assert first.waiting_exec_seconds == 3.0
-    assert (second.running, second.waiting, second.assigned_seconds) == (1, 2, 9.0)
+    assert first.running_context_tokens == 9000
+    assert first.waiting_exec_seconds == 0.5 + 3.0
+    assert (second.running, second.waiting) == (1, 2)
+    assert second.outstanding_prefill_tokens == 400
     assert (other.running, other.waiting, other.outstanding_prefill_tokens) == (0, 0, 0)
+
+
+def test_a_request_placed_just_now_counts_before_the_ledger_shows_it() -> None:
+    cluster, _ = _cluster()
+    (view,) = cluster.views([FIRST], Snapshot(1.0, (), {}, {}), _trusting)
+    cluster.placed(view, 1.0, (300, 20), 0.5)
+    (soon,) = cluster.views([FIRST], Snapshot(1.01, (), {}, {}), _trusting)
+    assert (soon.waiting, soon.outstanding_prefill_tokens) == (1, 300)
+    assert soon.outstanding_output_tokens == 20
+    (later,) = cluster.views([FIRST], Snapshot(1.03, (), {}, {}), _trusting)
+    assert (later.waiting, later.outstanding_prefill_tokens) == (0, 0)
+    assert later.assigned_seconds == 0.5
+
+
+def test_caches_follow_the_notes_of_other_routers() -> None:
+    cluster, caches = _cluster()
+    cluster.views([FIRST, SECOND], Snapshot(1.0, (), {}, {}), _trusting)
+    note = PlacementNote("other", "a1", PREFIX, 3000, 100)
+    assert PlacementNote.from_json(note.to_json()) == note
+    caches.read([note.to_json(), replace(note, router="me", instance="a2").to_json()])
+    assert caches.cached_tokens("a1", PREFIX) == 2400
+    assert caches.cached_tokens("a1", PREFIX[:1]) == 1600
+    assert caches.cached_tokens("a2", PREFIX) == 0
+    assert caches.cached_tokens("unknown", PREFIX) == 0
+
+
+def test_a_cache_is_believed_as_far_as_it_proved_true() -> None:
+    cluster, caches = _cluster()
+    snapshot = Snapshot(1.0, (), {}, {})
+    cluster.views([FIRST], snapshot, _trusting)
+    caches.read([PlacementNote("other", "a1", PREFIX, 3000, 100).to_json()])
+    (view,) = cluster.views([FIRST], snapshot, lambda _instance: 0.5)
+    assert view.cached_tokens(PREFIX) == 1200
+
+
+def test_a_server_that_was_away_has_nothing_cached() -> None:
+    cluster, caches = _cluster()
+    snapshot = Snapshot(1.0, (), {}, {})
+    cluster.views([FIRST], snapshot, _trusting)
+    caches.read([PlacementNote("other", "a1", PREFIX, 3000, 100).to_json()])
+    cluster.views([replace(FIRST, epoch=5.0)], snapshot, _trusting)
+    assert caches.cached_tokens("a1", PREFIX) == 0

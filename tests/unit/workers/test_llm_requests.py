@@ -66,8 +66,14 @@ class _Client:
 def test_the_call_becomes_a_chat_request_and_its_completion_the_result() -> None:
     client, cancel = _Client(), CancelToken()
     tokens: list[RequestRef] = []
+    progress: list[str] = []
     executor = LlmExecutor(
-        client, PromptAssembler(_Parts()), tokens.append, "the-model", on_unavailable=list
+        client,
+        PromptAssembler(_Parts()),
+        tokens.append,
+        "the-model",
+        on_progress=lambda: progress.append("seen"),
+        on_unavailable=progress.append,
     )
     done = executor.execute(REQUEST, cancel)
     assert client.requests == [
@@ -86,6 +92,7 @@ def test_the_call_becomes_a_chat_request_and_its_completion_the_result() -> None
     ]
     assert client.cancels == [cancel]
     assert tokens == [REQUEST.ref]
+    assert progress == ["seen", "seen"]
     assert done.bulk is None
     assert done.result == {
         "text": "hi",
@@ -104,6 +111,11 @@ def test_a_first_token_that_cannot_be_reported_does_not_end_the_request() -> Non
         raise redis.ConnectionError("gone")
 
     executor = LlmExecutor(
-        _Client(), PromptAssembler(_Parts()), unreachable, "m", on_unavailable=list
+        _Client(),
+        PromptAssembler(_Parts()),
+        unreachable,
+        "m",
+        on_progress=list,
+        on_unavailable=list,
     )
     assert executor.execute(REQUEST, CancelToken()).result["text"] == "hi"

@@ -3,70 +3,112 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import redis
 from celery import signals
 
-from hexgen_celery.errors import BrokerUnavailable, ModelUnavailable
-from hexgen_celery.instances import InstanceDirectory, InstanceRecord
+from hexgen_celery.errors import BrokerUnavailable, HexgenError, ModelUnavailable
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
+from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import RequestRef
 from hexgen_celery.settings import Settings
 from workers.cancellation import SHUTDOWN, InFlight
 from workers.celery_process import ShutdownGrace, run_process
 from workers.instances import Announcer
+from workers.server_probe import InstanceRefused
 
 PATIENCE = 10.0
 RECORD = InstanceRecord("a1", "gpu.a100.x", "a100", "m", "p", "http://1", "llm-a1@h", 64)
 
 
 class _Directory(InstanceDirectory):
-    """Records announcements; `heard` is set by each."""
+    """Records announcements."""
 
     def __init__(self) -> None:
         self.announced: list[InstanceRecord] = []
         self.withdrawn: list[str] = []
-        self.heard = threading.Event()
+        self.drained = False
         self.error: redis.RedisError | None = None
 
-    def announce(self, record: InstanceRecord) -> None:
-        self.heard.set()
+    def announce(self, record: InstanceRecord) -> bool:
         if self.error is not None:
             raise self.error
         self.announced.append(record)
+        return self.drained
 
     def withdraw(self, name: str) -> None:
         self.withdrawn.append(name)
         if self.error is not None:
             raise self.error
 
+    def wait_for(self, state: InstanceState) -> InstanceRecord:
+        until = time.monotonic() + PATIENCE
+        while not self.announced or self.announced[-1].state != state:
+            assert time.monotonic() < until, self.announced[-3:]
+            time.sleep(0.005)
+        return self.announced[-1]
+
 
 class _Server:
+    """Up, or gone with `trouble`."""
+
     def __init__(self) -> None:
-        self.up = True
+        self.trouble: HexgenError | None = None
 
-    def check(self, model: str) -> None:
-        if not self.up:
-            raise ModelUnavailable(f"nobody serves {model}")
+    def check(self) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+
+    def probe(self, cancel: CancelToken) -> None:
+        assert cancel is not None
+        self.check()
 
 
-def test_an_instance_is_ready_as_long_as_its_server_answers() -> None:
+def test_an_instance_is_ready_once_a_probe_was_completed_and_as_long_as_requests_are() -> None:
     directory, server = _Directory(), _Server()
-    announcer = Announcer(directory, RECORD, server, interval_seconds=3600)
+    announcer = Announcer(directory, RECORD, server, interval_seconds=0.01)
     announcer.start()
-    assert directory.announced == [RECORD]
+    assert directory.announced[0].state == InstanceState.STARTING
+    record = directory.wait_for(InstanceState.READY)
     assert announcer.ready
-    server.up = False
-    directory.heard.clear()
-    announcer.check_soon()
-    assert directory.heard.wait(PATIENCE)
-    announcer.stop()
-    assert directory.announced[-1] == replace(RECORD, ready=False)
-    assert directory.withdrawn == ["a1"]
+    assert record.epoch > 0
+    server.trouble = ModelUnavailable("nobody is there")
+    for _ in range(3):
+        announcer.failed("connection refused")
     assert not announcer.ready
+    assert "nobody is there" in directory.wait_for(InstanceState.DOWN).reason
+    server.trouble = None
+    assert directory.wait_for(InstanceState.READY).epoch > record.epoch
+    announcer.stop()
+    assert directory.withdrawn[-1] == "a1"
+    assert not announcer.ready
+
+
+def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> None:
+    directory, server = _Directory(), _Server()
+    server.trouble = InstanceRefused("the pool promises 8192 tokens, the server has 4096")
+    announcer = Announcer(directory, RECORD, server, interval_seconds=0.01)
+    announcer.start()
+    assert "4096" in directory.wait_for(InstanceState.DOWN).reason
+    assert not announcer.ready
+    announcer.stop()
+
+
+def test_an_operator_drains_and_resumes_it() -> None:
+    directory = _Directory()
+    announcer = Announcer(directory, RECORD, _Server(), interval_seconds=0.01)
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    directory.drained = True
+    directory.wait_for(InstanceState.DRAINING)
+    assert not announcer.ready
+    directory.drained = False
+    directory.wait_for(InstanceState.READY)
+    announcer.stop()
 
 
 def test_announcing_goes_on_after_redis_was_away() -> None:
@@ -75,8 +117,7 @@ def test_announcing_goes_on_after_redis_was_away() -> None:
     announcer = Announcer(directory, RECORD, _Server(), interval_seconds=0.01)
     announcer.start()
     directory.error = None
-    directory.heard.clear()
-    assert directory.heard.wait(PATIENCE)
+    directory.wait_for(InstanceState.READY)
     directory.error = redis.ConnectionError("gone again")
     announcer.stop()
     assert directory.announced

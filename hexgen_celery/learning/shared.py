@@ -1,0 +1,66 @@
+"""What was learnt, as a router reads it: never waiting for it, and asking only while it decides."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import redis
+import structlog
+
+from hexgen_celery.keys import Keys
+from hexgen_celery.learning.knowledge import Knowledge
+from hexgen_celery.learning.store import KnowledgeStore
+
+log = structlog.get_logger(__name__)
+
+FRESH_SECONDS = 2.0
+
+
+class SharedKnowledge:
+    """The latest knowledge, at most `FRESH_SECONDS` (and one loading) old when it is used.
+
+    Loading happens in a thread, so that a decision goes on with what is there; without decisions
+    nothing is asked of Redis.
+    """
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._store = KnowledgeStore(client, keys)
+        self._known = Knowledge()
+        self._version = 0
+        self._looked_at = float("-inf")
+        self._lock = threading.Lock()
+
+    @property
+    def version(self) -> int:
+        """Which version `current` is."""
+        return self._version
+
+    def current(self) -> Knowledge:
+        """What is known now."""
+        if time.monotonic() - self._looked_at > FRESH_SECONDS and self._lock.acquire(
+            blocking=False
+        ):
+            self._looked_at = time.monotonic()
+            threading.Thread(target=self._refresh, name="knowledge", daemon=True).start()
+        return self._known
+
+    def refresh(self) -> Knowledge:
+        """Load now if there is something newer.
+
+        Raises:
+            redis.RedisError: Redis is away.
+        """
+        version = self._store.version()
+        if version != self._version:
+            self._known, _ = self._store.load()
+            self._version = version
+        return self._known
+
+    def _refresh(self) -> None:
+        try:
+            self.refresh()
+        except redis.RedisError as error:
+            log.warning("estimates not refreshed", error=str(error))
+        finally:
+            self._lock.release()

@@ -1,0 +1,84 @@
+"""When an instance may be sent requests."""
+
+from __future__ import annotations
+
+from hexgen_celery.instances import InstanceState
+from workers.instance_health import HealthRules, InstanceHealth
+
+RULES = HealthRules(trust_seconds=10.0, failures=3, probes=2)
+
+
+def _ready(now: float = 0.0) -> InstanceHealth:
+    health = InstanceHealth(RULES)
+    health.probed("", now)
+    return health
+
+
+def test_only_a_completed_request_makes_it_ready() -> None:
+    health = InstanceHealth(RULES)
+    assert (health.state, health.wants_probe) == (InstanceState.STARTING, True)
+    for _ in range(5):
+        health.probed("connection refused", 0.0)
+    assert health.state is InstanceState.STARTING
+    assert health.reason == "connection refused"
+    health.probed("", 1.0)
+    assert (health.state, health.wants_probe, health.reason) == (InstanceState.READY, False, "")
+
+
+def test_a_slow_server_that_answers_stays_ready_whatever_its_checks_say() -> None:
+    health = _ready()
+    for second in range(0, 100, 9):
+        health.progressed(second)
+        health.checked("timed out", second + 5)
+        health.failed("one broke off", second + 6)
+    assert health.state is InstanceState.READY
+
+
+def test_failures_in_a_row_make_even_a_trusted_one_suspect() -> None:
+    health = _ready()
+    health.failed("reset", 1.0)
+    health.failed("reset", 2.0)
+    assert health.state is InstanceState.READY
+    health.failed("reset", 3.0)
+    assert (health.state, health.reason) == (InstanceState.SUSPECT, "reset")
+
+
+def test_one_failure_or_check_is_enough_where_nothing_was_heard_lately() -> None:
+    health = _ready()
+    health.failed("refused", 11.0)
+    assert health.state is InstanceState.SUSPECT
+    health = _ready()
+    health.checked("refused", 11.0)
+    assert health.state is InstanceState.SUSPECT
+
+
+def test_a_suspect_is_probed_and_is_back_or_down() -> None:
+    health = _ready()
+    health.failed("refused", 11.0)
+    health.probed("", 12.0)
+    assert health.state is InstanceState.READY
+    health.failed("refused", 30.0)
+    health.probed("refused", 31.0)
+    assert health.state is InstanceState.SUSPECT
+    health.probed("refused", 32.0)
+    assert health.state is InstanceState.DOWN
+    health.probed("", 33.0)
+    assert health.state is InstanceState.READY
+
+
+def test_a_refused_server_is_down_with_the_reason_until_it_is_mended() -> None:
+    health = InstanceHealth(RULES)
+    health.refuse("serves another model")
+    assert (health.state, health.reason) == (InstanceState.DOWN, "serves another model")
+    health.probed("", 1.0)
+    assert health.state is InstanceState.READY
+
+
+def test_a_draining_one_is_not_probed_and_comes_back_through_a_probe() -> None:
+    health = _ready()
+    health.drain()
+    health.failed("refused", 50.0)
+    health.probed("", 51.0)
+    assert (health.state, health.wants_probe) == (InstanceState.DRAINING, False)
+    health.resume()
+    assert health.state is InstanceState.STARTING

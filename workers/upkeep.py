@@ -1,0 +1,50 @@
+"""What control workers do beside accepting questions: learn, rescore, rescue."""
+
+from __future__ import annotations
+
+from hexgen_celery.deployment import Deployment
+from hexgen_celery.learning import Learner
+from hexgen_celery.redis_client import connect_binary
+from hexgen_celery.upkeep.rescoring import Rescorer
+from hexgen_celery.upkeep.stranded import Rescuer
+from workers.celery_process import Service
+from workers.periodic import Periodic
+
+LEARN_SECONDS = 1.0
+RESCORE_SECONDS = 2.0
+RESCUE_SECONDS = 0.5
+
+
+class Upkeep:
+    """The services of one control worker that keep waiting requests where they belong.
+
+    Kombu's lists can be neither looked into nor reordered, so that there only learning is left.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        client, keys = deployment.redis, deployment.keys
+        learner = Learner(client, keys, deployment.worker)
+        self._services: list[Service] = [Periodic("learner", learner.learn, LEARN_SECONDS)]
+        self._binary = connect_binary(deployment.settings)
+        if deployment.settings.broker.transport == "urgency":
+            self._services += self._queue_services(deployment)
+
+    def start(self) -> None:
+        """Begin."""
+        for service in self._services:
+            service.start()
+
+    def stop(self) -> None:
+        """End; returns when all have."""
+        for service in self._services:
+            service.stop()
+        self._binary.close()
+
+    def _queue_services(self, deployment: Deployment) -> list[Service]:
+        client, keys, router = deployment.redis, deployment.keys, deployment.router
+        rescuer = Rescuer(client, self._binary, keys, deployment.settings, router)
+        rescorer = Rescorer(client, self._binary, keys, router)
+        return [
+            Periodic("rescuer", rescuer.rescue, RESCUE_SECONDS),
+            Periodic("rescorer", rescorer.rescore, RESCORE_SECONDS),
+        ]
