@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def ask_command(
     if no_wait:
         print_json({"id": pending.id}) if as_json else console.print(pending.id)
         return 0
-    outcome = pending.outcome(pending.slo_seconds + _GRACE_SECONDS)
+    with _left_running(f"question {pending.id}", f"hexgen cancel {pending.id}"):
+        outcome = pending.outcome(pending.slo_seconds + _GRACE_SECONDS)
     if as_json:
         print_json(outcome_json(outcome))
     else:
@@ -90,13 +92,24 @@ def batch_command(
     pendings = cli.client.ask_many(questions)
     longest = max((pending.slo_seconds for pending in pendings), default=0.0)
     outcomes = []
-    for _, outcome in cli.client.completed(pendings, timeout=longest + _GRACE_SECONDS):
-        outcomes.append(outcome)
-        print_json(outcome_json(outcome)) if as_json else show_line(outcome)
+    with _left_running("what has not ended", "hexgen cancel ID, with the ids of hexgen status"):
+        for _, outcome in cli.client.completed(pendings, timeout=longest + _GRACE_SECONDS):
+            outcomes.append(outcome)
+            print_json(outcome_json(outcome)) if as_json else show_line(outcome)
     answered = sum(isinstance(outcome, Answer) for outcome in outcomes)
     if not as_json:
         console.print(f"{answered} of {len(pendings)} answered")
     return 0 if answered == len(pendings) else 1
+
+
+@contextlib.contextmanager
+def _left_running(what: str, remedy: str) -> Iterator[None]:
+    """Say on Ctrl-C that questions do not end with the command that asked them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\n{what} goes on; stop it with: {remedy}", err=True)
+        raise
 
 
 def read_options(pairs: Iterable[str]) -> dict[str, Any]:
@@ -175,7 +188,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 def show_outcome(outcome: Outcome) -> None:
     """Print rows, SQL and times, or what went wrong."""
     if isinstance(outcome, NoAnswer):
-        console.print(Text(str(outcome), style="red"))
+        console.print(Text(str(outcome), style="red"), soft_wrap=True)
         if outcome.last_sql:
             console.print(Text(outcome.last_sql), soft_wrap=True)
         return

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hexgen_celery.api import Client
 from hexgen_celery.cluster import EMBEDDED, read_cluster
@@ -17,11 +18,16 @@ from hexgen_celery.errors import HexgenError
 from hexgen_celery.health.redis_program import find_redis_program
 from hexgen_celery.llm import ChatRequest, LlmClient
 from hexgen_celery.settings import Settings
+from hexgen_celery.sql.sources import MAGIC
+
+if TYPE_CHECKING:
+    from hexgen_celery.sql.databases import DatabaseEntry
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_REDIS = (6, 2)
 CLOCK_SKEW_SECONDS = 0.25
 PING_SECONDS = 1.5
+SERVER_SECONDS = 15.0
 CHECKED_PACKAGES = ("celery", "kombu", "redis", "flower", "sqlglot", "aiohttp", "pydantic")
 WORKER_KINDS = ("control", "sql", "llm")
 
@@ -114,17 +120,32 @@ def _databases(client: Client) -> Iterator[Check]:
     if not entries:
         yield Check("databases", Verdict.WARNING, "none", "register one with `hexgen db add PATH`")
     for entry in entries:
-        name = f"database {entry.name}"
-        if Path(entry.file.path).is_file():
-            yield Check(name, Verdict.OK, f"{entry.tables} tables, {entry.rows} rows")
-        else:
-            hint = "sql workers need the file at this path; add it again from where it is now"
-            yield Check(name, Verdict.WARNING, f"no file here at {entry.file.path}", hint)
+        yield _database(entry)
+
+
+def _database(entry: DatabaseEntry) -> Check:
+    name = f"database {entry.name}"
+    path = Path(entry.file.path)
+    hint = "sql workers need the file at this path; add it again from where it is now"
+    if not path.is_file():
+        return Check(name, Verdict.WARNING, f"no file here at {path}", hint)
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError as error:
+        return Check(name, Verdict.WARNING, f"{path}: {error.strerror}", hint)
+    if head != MAGIC:
+        return Check(name, Verdict.WARNING, f"{path} is no SQLite database any more", hint)
+    return Check(name, Verdict.OK, f"{entry.tables} tables, {entry.rows} rows")
 
 
 def _instances(settings: Settings) -> Iterator[Check]:
     servers = _servers(settings)
-    if not servers:
+    waiting = [each.name for pool in settings.pools for each in pool.instances if not each.url]
+    if not servers and waiting:
+        detail = f"{', '.join(waiting)} emulated, not running"
+        yield Check("instances", Verdict.FAILED, detail, "start them with `hexgen up`")
+    elif not servers:
         hint = "declare [[pools]] with instances; see docs/configuration.md"
         yield Check("instances", Verdict.FAILED, "none is declared", hint)
     for name, model, url in servers:
@@ -145,7 +166,9 @@ def _servers(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def _completion(settings: Settings, model: str, url: str) -> str:
-    with LlmClient(url, settings.llm) as server:
+    patience = min(settings.llm.idle_timeout_seconds, SERVER_SECONDS)
+    impatient = settings.llm.model_copy(update={"idle_timeout_seconds": patience, "retries": 0})
+    with LlmClient(url, impatient) as server:
         server.check(model)
         request = ChatRequest(model, (("user", "Answer with the word ready."),), max_tokens=4)
         done = server.complete(request)

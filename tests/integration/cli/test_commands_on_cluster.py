@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import RunningCluster
+from hexgen_celery import cli
+from hexgen_celery.api import Pending
+from hexgen_celery.cli.cluster_file import emulated_cluster, real_server_cluster
+from hexgen_celery.health import checks
+from hexgen_celery.workloads import read_workload
+
+from .conftest import RunningCluster, write_database
 
 pytestmark = pytest.mark.integration
 
@@ -171,6 +179,32 @@ def test_doctor_finds_a_healthy_cluster(cluster: RunningCluster, shown: Any) -> 
     assert "✓ llm workers" in shown.text
 
 
+def test_doctor_finds_a_database_that_is_one_no_more(
+    cluster: RunningCluster, shown: Any, tmp_path: Path
+) -> None:
+    file = write_database(tmp_path / "spoilt.sqlite")
+    assert cluster.hexgen("db", "add", str(file)) == 0
+    try:
+        file.write_text("something else")
+        assert shown.text
+        cluster.hexgen("doctor")
+        assert f"! database spoilt: {file} is no SQLite database any more" in shown.text
+        file.unlink()
+        cluster.hexgen("doctor")
+        assert f"! database spoilt: no file here at {file}" in shown.text
+    finally:
+        cluster.hexgen("db", "remove", "spoilt")
+
+
+def test_doctor_tells_declared_servers_that_do_not_run(
+    monkeypatch: pytest.MonkeyPatch, shown: Any, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hexgen.toml").write_text(emulated_cluster(tmp_path / "up", replay=[], speed=1))
+    assert cli.main(["doctor"]) == 1
+    assert "✗ instances: a100-1, l40s-1, a6000-1 emulated, not running" in shown.text
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -201,3 +235,27 @@ def _wait_for_start(cluster: RunningCluster, question_id: str) -> None:
     while cluster.hexgen("status", question_id) != 0:
         assert time.monotonic() < until, "never accepted"
         time.sleep(0.05)
+
+
+def test_an_interrupted_ask_says_that_its_question_goes_on(
+    cluster: RunningCluster, shown: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pending, "outcome", interrupted)
+    arguments = ("ask", "Which?", "--db", "cities", "-o", "question_key=cities:all")
+    assert cluster.hexgen(*arguments) == 130
+    assert "goes on; stop it with: hexgen cancel " in shown.error
+
+
+def test_doctor_gives_up_a_server_that_never_answers(
+    monkeypatch: pytest.MonkeyPatch, shown: Any, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checks, "SERVER_SECONDS", 0.3)
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        Path("hexgen.toml").write_text(real_server_cluster(tmp_path / "up", url=url, model="m"))
+        assert cli.main(["doctor"]) == 1
+    assert f"✗ instance server-1: {url} fell silent" in shown.text
