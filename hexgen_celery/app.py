@@ -18,6 +18,7 @@ from hexgen_celery.names import (
     LLM_TASKS,
     SQL_QUEUE,
     SQL_TASKS,
+    TUNE_QUEUE,
 )
 from hexgen_celery.settings import Settings
 from hexgen_celery.transport import ALIAS
@@ -79,7 +80,7 @@ def _fixed_route(name: str, *_args: Any, **_options: Any) -> dict[str, str] | No
 
 
 def _queues(settings: Settings) -> list[Queue]:
-    fixed = (ASK_QUEUE, DEFAULT_QUEUE, CONTROL_QUEUE, SQL_QUEUE)
+    fixed = (ASK_QUEUE, DEFAULT_QUEUE, CONTROL_QUEUE, SQL_QUEUE, TUNE_QUEUE)
     names = (*fixed, *(pool.queue for pool in settings.pools))
     return [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in names]
 

@@ -117,6 +117,16 @@ class Keys:
         return self._key("learner")
 
     @property
+    def tunings(self) -> str:
+        """List: what the tuner decided and how its predictions came out (JSON), newest first."""
+        return self._key("tunings")
+
+    @property
+    def tuning(self) -> str:
+        """String: present while a tuner is at work."""
+        return self._key("tuning")
+
+    @property
     def tenants(self) -> str:
         """Hash: JSON [tenant, class, measure] → questions; behind `:<tenant>` the sorted set of its
         running ones, by when they are forgotten."""

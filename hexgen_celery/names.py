@@ -6,6 +6,8 @@ from typing import Final
 
 ASK: Final = "hexgen.ask"
 ASK_QUEUE: Final = "hexgen.ask"
+TUNE: Final = "hexgen.tune"
+TUNE_QUEUE: Final = "hexgen.tune"
 DEFAULT_QUEUE: Final = "celery"
 CONTROL_QUEUE: Final = "hexgen.control"
 SQL_QUEUE: Final = "sql"

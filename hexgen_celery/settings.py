@@ -252,6 +252,26 @@ class AdmissionSettings(Section):
     parameters: dict[str, float] = Field(default_factory=dict)
 
 
+class TunerSettings(Section):
+    """The tuner of the dispatch weight (docs/scheduling.md). Times in seconds.
+
+    Every `interval_seconds` it replays the last `window_seconds` in the simulator, if at least
+    `least_questions` were answered in them, `questions` per candidate with each of `seeds`. A
+    prediction that misses by more than `tolerance` (relative) doubles the interval, up to
+    `most_backoff` times. `enabled`: whether `hexgen up` starts one.
+    """
+
+    enabled: bool = False
+    interval_seconds: Positive = 60.0
+    window_seconds: Positive = 900.0
+    least_questions: Annotated[int, Field(ge=40)] = 100
+    questions: PositiveInt = 300
+    seeds: PositiveInt = 2
+    objective: Literal["p95", "attainment", "goodput"] = "p95"
+    tolerance: Positive = 0.3
+    most_backoff: PositiveInt = 16
+
+
 class UpSettings(Section):
     """How many processes `hexgen up` starts on this machine."""
 
@@ -288,6 +308,7 @@ class Settings(BaseSettings):
     admission: AdmissionSettings = AdmissionSettings()
     workers: WorkerSettings = WorkerSettings()
     emulator: EmulatorSettings = EmulatorSettings()
+    tuner: TunerSettings = TunerSettings()
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
     pools: tuple[PoolSettings, ...] = ()

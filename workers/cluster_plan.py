@@ -121,7 +121,13 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> list[Process
         for pool in settings.pools
         for instance in pool.instances
     ]
-    return control + sql + llm
+    return control + sql + llm + _tuners(settings, environment)
+
+
+def _tuners(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
+    if not settings.tuner.enabled:
+        return []
+    return [ProcessSpec("tuner", _module("workers.tuner", "--name", "tuner"), environment)]
 
 
 def _instances(settings: Settings) -> list[RunningInstance]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from hexgen_celery.cli.output import console, json_option, print_json, table
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 from hexgen_celery.core.dispatch import DISPATCH
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.live_tuning import TuningEntry, TuningStore
 from hexgen_celery.parallel import usable_processes
 from hexgen_celery.profiles_io import load_fleet
+from hexgen_celery.redis_client import connect
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.tuning import Objective, Tuning, TuningPlan, candidates, tune, window_of
 from hexgen_celery.tuning.search import ALPHA_GRID
@@ -20,7 +24,8 @@ FORMS = ("alpha", "published", "published-code")
 
 
 @click.command("tune")
-@click.argument("workload", type=click.Path())
+@click.argument("workload", type=click.Path(), required=False)
+@click.option("--history", is_flag=True, help="What the live tuner decided, newest first.")
 @click.option("--cluster", default="het-70b", show_default=True, help="Cluster file or name.")
 @click.option("--rate", type=float, help="Questions per second, where the trace has no times.")
 @click.option(
@@ -45,8 +50,17 @@ FORMS = ("alpha", "published", "published-code")
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--processes", type=click.IntRange(1), help="Default: one per usable core.")
 @json_option
-def tune_command(as_json: bool, **options: Any) -> None:
+@pass_cli
+def tune_command(
+    cli: CliContext, /, workload: str | None, history: bool, as_json: bool, **options: Any
+) -> None:
     """Try every α on the recorded window WORKLOAD; move only when the gain exceeds its noise."""
+    if history:
+        _show_history(TuningStore(connect(cli.client.settings), cli.client.keys).recent(), as_json)
+        return
+    if workload is None:
+        raise click.UsageError("name a WORKLOAD, or give --history")
+    options["workload"] = workload
     try:
         plan = _plan(options)
         tuning = tune(plan, options["processes"] or usable_processes())
@@ -56,6 +70,38 @@ def tune_command(as_json: bool, **options: Any) -> None:
         print_json(tuning.to_json())
     else:
         _show(tuning)
+
+
+def _show_history(entries: list[TuningEntry], as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(entry) for entry in entries])
+        return
+    rows = [
+        (
+            moment(entry.at),
+            entry.chosen.get("alpha"),
+            "reverted" if entry.reverted else "moved" if entry.moved else "stayed",
+            entry.questions,
+            entry.rate,
+            entry.predicted,
+            entry.measured,
+            f"{entry.review['error']:+.0%}" if entry.review else "—",
+            entry.backoff,
+        )
+        for entry in entries
+    ]
+    columns = (
+        "at",
+        "α",
+        "",
+        "questions",
+        "per s",
+        "predicted",
+        "measured",
+        "error",
+        "backoff",
+    )
+    console.print(table("", columns, rows))
 
 
 def _plan(options: dict[str, Any]) -> TuningPlan:

@@ -45,6 +45,14 @@ def control_command(cli: CliContext, options: tuple[str, ...]) -> None:
     _become(cli, "workers.control", *options)
 
 
+@worker_group.command("tuner", context_settings=_PASS_ON)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@pass_cli
+def tuner_command(cli: CliContext, options: tuple[str, ...]) -> None:
+    """Follow the load: tune the dispatch weight on the recent past, at the lowest priority."""
+    _become(cli, "workers.tuner", *options)
+
+
 @worker_group.command("emulate", context_settings={**_PASS_ON, "help_option_names": []})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def emulate_command(options: tuple[str, ...]) -> None:

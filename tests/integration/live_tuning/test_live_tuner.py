@@ -1,0 +1,131 @@
+"""The tuner on a real Redis: what it does with the questions of the last minutes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.live_tuning import LiveTuner, TuningEntry
+from hexgen_celery.policies import PolicyChoice, scope
+from hexgen_celery.settings import TunerSettings
+from hexgen_celery.simulator import Choice
+from hexgen_celery.tuning import Decision, Objective, Tuning, TuningPlan
+from hexgen_celery.tuning.search import Tried
+from tests.integration.live_tuning.ground import Ground
+
+
+class Simulator:
+    """Says that `alpha` is best and brings `loss`; remembers what it was asked."""
+
+    def __init__(self, alpha: float | None, loss: float) -> None:
+        self.alpha = alpha
+        self.loss = loss
+        self.plans: list[TuningPlan] = []
+
+    def __call__(self, plan: TuningPlan) -> Tuning:
+        self.plans.append(plan)
+        incumbent = plan.policies.dispatch
+        moved = self.alpha is not None and incumbent.parameters["alpha"] != self.alpha
+        better = Choice("alpha", {**incumbent.parameters, "alpha": self.alpha})
+        chosen = better if moved else incumbent
+        tried = Tried(chosen, self.loss, self.loss, 1.0, True)
+        decision = Decision(0, moved, 0.2, 0.1, 0.3, 0.95)
+        return Tuning(chosen, tried, tried, decision, Objective.P95, plan.window.rate, (tried,))
+
+
+def _tick(ground: Ground, simulator: Simulator, later: float = 0.0) -> TuningEntry:
+    ground.clock.advance(later)
+    entry = ground.tuner(simulator).tick()
+    assert entry is not None
+    return entry
+
+
+def test_with_few_questions_or_no_instance_nothing_is_touched(ground: Ground) -> None:
+    simulator = Simulator(0.6, 1.0)
+    ground.answer(39)
+    assert ground.tuner(simulator).tick() is None
+    ground.answer(1)
+    InstanceDirectory(ground.client, ground.keys).withdraw("i1")
+    assert ground.tuner(simulator).tick() is None
+    assert simulator.plans == []
+    assert ground.policies.read() == {}
+
+
+def test_a_better_weight_is_put_in_force_with_its_prediction(ground: Ground) -> None:
+    ground.answer()
+    simulator = Simulator(0.6, 1.5)
+    entry = _tick(ground, simulator)
+    assert ground.policies.read()[scope()].parameters["alpha"] == 0.6
+    assert ground.entries.recent() == [entry]
+    assert (entry.moved, entry.predicted, entry.review) == (True, 1.5, None)
+    assert 0 < entry.measured < 5
+    (plan,) = simulator.plans
+    assert {choice.parameters["alpha"] for choice in plan.tried} >= {0.0, 0.5, 1.0}
+    assert plan.policies.dispatch in plan.tried
+    assert plan.window.rate == pytest.approx(entry.rate)
+    assert [instance.name for instance in plan.fleet.instances] == ["i1"]
+
+
+def test_between_two_intervals_nothing_happens(ground: Ground) -> None:
+    ground.answer()
+    _tick(ground, Simulator(0.6, 1.0))
+    assert ground.tuner(Simulator(0.7, 1.0)).tick() is None
+
+
+def test_another_tuner_at_work_is_left_alone(ground: Ground) -> None:
+    ground.answer()
+    ground.client.set(ground.keys.tuning, "1")
+    assert ground.tuner(Simulator(0.6, 1.0)).tick() is None
+
+
+def test_a_wrong_prediction_that_did_harm_is_taken_back_and_backs_off(ground: Ground) -> None:
+    ground.policies.set(PolicyChoice("alpha", {"alpha": 0.2}))
+    ground.answer(seconds=1.0)
+    first = _tick(ground, Simulator(0.9, 0.5))
+    assert first.moved
+    ground.forget()
+    _age(ground, first)
+    ground.answer(seconds=30.0)
+    second = _tick(ground, Simulator(0.9, 0.5), later=60)
+    assert second.reverted
+    assert second.review is not None
+    assert second.review["wrong"]
+    assert ground.policies.read()[scope()].parameters["alpha"] == 0.2
+    assert second.backoff == 2
+
+
+def test_a_right_prediction_keeps_the_pace(ground: Ground) -> None:
+    ground.answer(seconds=1.0)
+    first = _tick(ground, Simulator(None, 2.8))
+    assert not first.moved
+    assert ground.policies.read() == {}
+    ground.forget()
+    _age(ground, first)
+    ground.answer(seconds=1.0)
+    second = _tick(ground, Simulator(None, 2.8), later=60)
+    assert second.review is not None
+    assert (second.review["wrong"], second.backoff) == (False, 1)
+
+
+def test_a_policy_without_a_weight_is_left_alone(ground: Ground) -> None:
+    ground.policies.set(PolicyChoice("round-robin"))
+    ground.answer()
+    assert ground.tuner(Simulator(0.6, 1.0)).tick() is None
+
+
+def test_the_simulator_itself_decides_on_a_recorded_window(ground: Ground) -> None:
+    ground.answer()
+    small = TunerSettings(least_questions=40, questions=20, seeds=1)
+    ground.settings = ground.settings.model_copy(update={"tuner": small})
+    entry = LiveTuner(ground.client, ground.keys, ground.settings, ground.clock).tick()
+    assert entry is not None
+    assert entry.predicted > 0
+    assert entry.chosen["dispatch"] == "alpha"
+
+
+def _age(ground: Ground, entry: TuningEntry) -> None:
+    """Make `entry` older than everything that is answered from now on."""
+    ground.client.delete(ground.keys.tunings)
+    ground.entries.add(replace(entry, at=entry.at - 100))
