@@ -25,6 +25,7 @@ MEASURES = (
     "decode_us",
 )
 Measured = tuple[int, int, int, int, int, int, int]
+IDLE: Measured = (0, 0, 0, 0, 0, 0, 0)
 
 
 def instance_record(
@@ -166,39 +167,45 @@ class LiveCluster:
     ) -> InstanceView:
         name, profile = record.name, self._profiles.of(record)
         self._caches.follow(name, profile, record.epoch)
-        _, running, prefill, output, context, _, _ = self._measured(
-            f"instance/{name}", snapshot.load
-        )
+        running = self._measured(f"instance/{name}", snapshot.load)
         own = self._measured(record.own_queue, snapshot.load)
-        unseen = self._unseen(name, snapshot.now)
-        return InstanceView(
+        prefill, output, context = running[2], running[3], running[4]
+        view = InstanceView(
             instance=name,
             pool=record.queue,
             gpu=record.gpu,
             profile=profile,
-            running=running,
-            waiting=own[0] + round(pool[0] / size) + len(unseen),
-            outstanding_prefill_tokens=prefill
-            + own[2]
-            + pool[2] / size
-            + sum(each.prefill_tokens for each in unseen),
-            outstanding_output_tokens=output
-            + own[3]
-            + pool[3] / size
-            + sum(each.output_tokens for each in unseen),
+            running=running[1],
+            waiting=own[0] + round(pool[0] / size),
+            outstanding_prefill_tokens=prefill + own[2] + pool[2] / size,
+            outstanding_output_tokens=output + own[3] + pool[3] / size,
             running_output_tokens=output,
-            waiting_exec_seconds=(own[5] + own[6] + (pool[5] + pool[6]) / size) / MICROSECONDS
-            + sum(each.seconds for each in unseen),
+            waiting_exec_seconds=(own[5] + own[6] + (pool[5] + pool[6]) / size) / MICROSECONDS,
             kv_used_tokens=context + output,
             running_context_tokens=context,
             assigned_seconds=self._assigned[name],
             cached_tokens=self._caches.lookup(name, factor(name)),
         )
+        if name in self._pending:
+            self._add_unseen(view, snapshot.now)
+        return view
+
+    def _add_unseen(self, view: InstanceView, now: float) -> None:
+        left = [each for each in self._pending.pop(view.instance) if each.until > now]
+        if left:
+            self._pending[view.instance] = left
+        for each in left:
+            view.waiting += 1
+            view.outstanding_prefill_tokens += each.prefill_tokens
+            view.outstanding_output_tokens += each.output_tokens
+            view.waiting_exec_seconds += each.seconds
 
     def _measured(self, scope: str, load: Mapping[str, str]) -> Measured:
         fields = self._fields.get(scope)
         if fields is None:
             fields = self._fields[scope] = tuple(f"{scope}:{name}" for name in MEASURES)
+        if fields[0] not in load and fields[1] not in load:
+            return IDLE
         first, second, third, fourth, fifth, sixth, seventh = fields
         get = load.get
         return (
@@ -210,11 +217,3 @@ class LiveCluster:
             int(get(sixth, 0)),
             int(get(seventh, 0)),
         )
-
-    def _unseen(self, name: str, now: float) -> list[_Pending]:
-        pending = self._pending.get(name)
-        if not pending:
-            return []
-        left = [each for each in pending if each.until > now]
-        self._pending[name] = left
-        return left

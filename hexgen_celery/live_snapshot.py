@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -57,7 +56,7 @@ class SnapshotReader:
         fresh = notes and self._last_note == asked
         if fresh:
             self._last_note = last
-        fields = json.loads(load)
+        fields = load.split("\n") if load else []
         return Snapshot(
             redis_seconds((int(seconds), int(microseconds))),
             self._parsed(records),
