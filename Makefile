@@ -18,10 +18,10 @@ AREA ?=
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
 
-.PHONY: help setup demo test lint format unit chaos bench clean
+.PHONY: help setup demo test lint format unit chaos bench agreement clean
 
 help:  ## Show this text
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.dev  ## Create .venv with everything for development
 
@@ -51,6 +51,9 @@ chaos: $(VENV)/.dev  ## Kill workers 200 times over 20,000 tasks, on our queues 
 
 bench: $(VENV)/.dev  ## Run the benchmarks, all or of one AREA=
 	@$(BIN)/python -m tests.benchmarks.run $(if $(AREA),--area '$(AREA)')
+
+agreement: $(VENV)/.dev  ## Run one workload on the emulated cluster and in the simulator, and compare
+	@$(BIN)/python -m tests.benchmarks.run --area agreement
 
 clean:  ## Remove what was built (the virtual environment too)
 	rm -rf $(VENV) build dist .hexgen .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache

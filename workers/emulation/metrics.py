@@ -12,6 +12,8 @@ from prometheus_client.metrics_core import Metric
 from workers.emulation.timing import Ticket, Timing
 
 ENGINE = "0"
+# What vLLM does not tell: emulated seconds in which the engine computed.
+BUSY_SECONDS = "emulator:busy_seconds"
 LABELS = ("engine", "model_name")
 SHORT_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10)
 LONG_SECONDS = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960)
@@ -102,14 +104,15 @@ class _LiveMetrics:
     def _counters(self) -> Iterator[Metric]:
         counters = self._timing.counters
         values = {
-            "prompt_tokens": counters.prompt_tokens,
-            "generation_tokens": counters.generation_tokens,
-            "prefix_cache_queries": counters.prefix_queries,
-            "prefix_cache_hits": counters.prefix_hits,
-            "num_preemptions": counters.preemptions,
+            "vllm:prompt_tokens": counters.prompt_tokens,
+            "vllm:generation_tokens": counters.generation_tokens,
+            "vllm:prefix_cache_queries": counters.prefix_queries,
+            "vllm:prefix_cache_hits": counters.prefix_hits,
+            "vllm:num_preemptions": counters.preemptions,
+            BUSY_SECONDS: counters.busy_seconds,
         }
         for name, value in values.items():
-            counter = CounterMetricFamily(f"vllm:{name}", "Emulated.", labels=LABELS)
+            counter = CounterMetricFamily(name, "Emulated.", labels=LABELS)
             counter.add_metric(self._labels, value)
             yield counter
 

@@ -182,6 +182,7 @@ def test_metrics_have_vllms_names_and_count() -> None:
     assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 320}
     families = {family.name: family for family in text_string_to_metric_families(raw.decode())}
     assert set(families) >= VLLM_NAMES
+    assert families["emulator:busy_seconds"].samples[0].value > 0
     for family in families.values():
         for sample in family.samples:
             assert (sample.labels["engine"], sample.labels["model_name"]) == ("0", MODEL)
