@@ -60,7 +60,9 @@ class SharedKnowledge:
     def _refresh(self) -> None:
         try:
             self.refresh()
-        except redis.RedisError as error:
+        except (redis.RedisError, OSError, ValueError, KeyError) as error:
+            # Redis is away, this process closes its connections, or the state is of another
+            # version: decisions go on with what is known.
             log.warning("estimates not refreshed", error=str(error))
         finally:
             self._lock.release()

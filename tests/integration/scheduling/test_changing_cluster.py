@@ -1,0 +1,103 @@
+"""Instances come, go, drain and are refused; nothing that waits is left behind or lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hexgen_celery.instances import InstanceState
+from hexgen_celery.ledger import LedgerView
+from hexgen_celery.references import RequestRef
+from tests.integration.scheduling.live_world import LiveWorld, instance
+
+pytestmark = pytest.mark.integration
+
+GONE = [InstanceState.DRAINING, InstanceState.SUSPECT, InstanceState.DOWN, None]
+
+
+@pytest.mark.parametrize("state", GONE)
+def test_what_waits_for_an_instance_that_goes_is_moved_with_its_load(
+    world: LiveWorld, state: InstanceState | None
+) -> None:
+    world.directory.announce(instance("a1"))
+    questions = [world.ask() for _ in range(7)]
+    assert world.waiting("gpu.a100.x.a1") == 7
+    world.directory.announce(instance("b1", "a6000"))
+    if state is None:
+        world.directory.withdraw("a1")
+    else:
+        world.directory.announce(instance("a1", state=state))
+    assert world.rescuer.rescue() == 7
+    assert world.rescuer.rescue() == 0
+    assert (world.waiting("gpu.a100.x.a1"), world.waiting("gpu.a6000.x.b1")) == (0, 7)
+    load = world.coordinator.load()
+    assert set(load.queues) == {"gpu.a6000.x.b1"}
+    assert load.queue("gpu.a6000.x.b1").waiting == 7
+    assert [sent["instance"] for sent in world.sent(questions[0])] == ["a1", "b1"]
+    for question in questions:
+        world.work(question)
+        assert world.coordinator.record(question).status == "answered"
+    assert world.coordinator.load() == LedgerView({}, {})
+
+
+def test_a_worker_that_claims_first_keeps_the_request(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask()
+    ref = RequestRef(question, "a", 1)
+    world.directory.announce(instance("b1", "a6000"))
+    world.directory.withdraw("a1")
+    world.coordinator.claim(ref, worker="w", instance="a1", queue="gpu.a100.x.a1")
+    assert world.rescuer.rescue() == 0
+    world.coordinator.complete(ref, {})
+    assert world.coordinator.record(question).status == "answered"
+
+
+def test_without_any_instance_requests_wait_where_they_are(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask()
+    world.directory.announce(instance("a1", state=InstanceState.DOWN))
+    assert world.rescuer.rescue() == 0
+    assert world.waiting("gpu.a100.x.a1") == 1
+    world.directory.announce(instance("a1"))
+    world.work(question)
+    assert world.coordinator.record(question).status == "answered"
+
+
+def test_a_pool_without_a_ready_instance_is_never_chosen(world: LiveWorld) -> None:
+    for state in InstanceState:
+        if state is not InstanceState.READY:
+            world.directory.announce(instance(f"a-{state}", state=state))
+    question = world.ask()
+    assert world.queue_of(question) == ""
+    assert world.coordinator.load() == LedgerView({}, {})
+    world.directory.announce(instance("b1", "a6000"))
+    later = world.ask()
+    assert world.queue_of(later) == "gpu.a6000.x.b1"
+
+
+def test_an_instance_that_comes_back_is_chosen_again(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    world.directory.announce(instance("b1", "a6000"))
+    assert world.queue_of(world.ask()) == "gpu.a100.x.a1"
+    world.directory.announce(instance("a1", state=InstanceState.DOWN))
+    assert world.queue_of(world.ask()) == "gpu.a6000.x.b1"
+    world.directory.announce(instance("a1"))
+    assert world.queue_of(world.ask()) == "gpu.a100.x.a1"
+
+
+def test_a_request_goes_only_where_its_context_fits(world: LiveWorld) -> None:
+    """The requests of the test's workflow have 100 tokens in and 64 out."""
+    world.directory.announce(instance("a1", max_model_len=163))
+    world.directory.announce(replace(instance("b1", "a6000"), max_model_len=164))
+    assert world.queue_of(world.ask()) == "gpu.a6000.x.b1"
+
+
+def test_a_drain_is_heard_with_the_next_beat(world: LiveWorld) -> None:
+    record = instance("a1")
+    assert world.directory.announce(record) is False
+    world.directory.drain("a1")
+    assert world.directory.announce(record) is True
+    assert world.directory.resume("a1") is True
+    assert world.directory.resume("a1") is False
+    assert world.directory.announce(record) is False

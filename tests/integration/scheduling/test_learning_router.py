@@ -1,0 +1,191 @@
+"""The router decides by what was learnt, what is cached and the policy in force."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+
+from hexgen_celery.core.prefix import PrefixPart
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.learning import Learner
+from hexgen_celery.learning.knowledge import CacheTruth
+from hexgen_celery.learning.store import KnowledgeStore
+from hexgen_celery.outbox import OutboxEntry
+from hexgen_celery.policies import PolicyChoice, PolicyStore
+from hexgen_celery.references import RequestRef
+from hexgen_celery.router import LiveRouter
+from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
+from tests.integration.scheduling.live_world import LiveWorld, instance
+
+pytestmark = pytest.mark.integration
+
+LONG = tuple(PartRef(f"part{number}", 8000) for number in range(2))
+
+
+def _entry(number: int, parts: tuple[PartRef, ...] = LONG, **values: Any) -> OutboxEntry:
+    call = LlmCall(parts, "t", 16_100, 20.0, 64)
+    spec = NodeSpec("a", NodeKind.LLM, "candidate_generation", "candidate", call)
+    fields = {"tenant": "t", **values}
+    now = time.time()
+    submission = Submission(f"q{number}", "dag", "q", "db", 60.0, now, now + 60.0, **fields)
+    return OutboxEntry(RequestRef(f"q{number}", "a", 1), spec, submission)
+
+
+def _answer(world: LiveWorld, count: int, **result: Any) -> None:
+    for _ in range(count):
+        question = world.ask()
+        world.work(question, **result)
+
+
+def test_every_decision_says_why(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    world.directory.announce(instance("b1", "a6000"))
+    (sent,) = world.sent(world.ask())
+    assert (sent["policy"], sent["instance"]) == ("alpha", "a1")
+    assert sent["considered"].startswith("a1 ")
+    assert "b1 " in sent["considered"]
+    assert {"score", "own", "imposed", "prefill", "slack", "weight", "cached"} <= set(sent)
+
+
+def test_a_policy_is_in_force_with_the_next_decision_of_every_router(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    store = PolicyStore(world.client, world.keys)
+    other = LiveRouter(world.client, world.keys, world.settings)
+    for router in (world.router, other):
+        assert router.place(_entry(1)).reasons["policy"] == "alpha"
+    store.set(PolicyChoice("alpha", {"alpha": 0.7, "patience": 0.0}), tenant="t")
+    for router in (world.router, other):
+        assert router.place(_entry(2)).reasons["weight"] == pytest.approx(0.7)
+        assert router.place(_entry(3, tenant="u")).reasons["weight"] < 0.7
+    assert store.clear(tenant="t") is True
+    assert world.router.place(_entry(4)).reasons["weight"] < 0.7
+    assert store.read() == {}
+    with pytest.raises(InvalidSettings, match="clairvoyant"):
+        store.set(PolicyChoice("clairvoyant"))
+
+
+def test_equal_prompts_go_where_their_beginning_is_cached(world: LiveWorld) -> None:
+    """Also when another process placed the first: the confirmation leaves the note."""
+    world.directory.announce(instance("a1"))
+    world.directory.announce(instance("a2"))
+    first = world.router.place(_entry(1))
+    assert first.prefill_tokens == 16_100
+    note = first.note
+    assert note is not None
+    world.client.xadd(world.keys.placements, {"n": note})
+    other = LiveRouter(world.client, world.keys, world.settings, random.Random(3))
+    again = other.place(_entry(2))
+    assert again.queue == first.queue
+    assert again.prefill_tokens == 100
+    assert again.reasons["cached"] == 16_000
+    assert again.urgency is not None
+    assert again.urgency.prefill_tokens == 100
+
+
+def test_affinity_yields_to_a_long_wait(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    world.directory.announce(instance("a2"))
+    first = world.router.place(_entry(1))
+    busy = str(first.reasons["instance"])
+    scope = f"{first.queue}"
+    world.client.hset(world.keys.load, f"{scope}:waiting", "40")
+    world.client.hset(world.keys.load, f"{scope}:prefill_tokens", "500000")
+    assert world.router.place(_entry(2)).reasons["instance"] != busy
+
+
+def test_the_confirmation_of_a_message_tells_other_routers(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    world.ask()
+    assert world.client.xlen(world.keys.placements) == 1
+
+
+def test_outputs_and_paths_are_learnt_and_used_by_a_router_that_starts_later(
+    world: LiveWorld,
+) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 40, output_tokens=60, seconds=2.0)
+    assert world.learner.learn() == 40
+    router = LiveRouter(world.client, world.keys, world.settings)
+    router.knowledge.refresh()
+    placement = router.place(_entry(1))
+    assert placement.output_tokens == pytest.approx(60, abs=6)
+    assert placement.budget is not None
+    assert placement.reasons["remaining"] > 0
+    assert placement.reasons["remaining_p10"] <= placement.reasons["remaining_p90"]
+
+
+def test_a_learner_takes_over_where_another_saved(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 3)
+    assert world.learner.learn() == 3
+    follower = Learner(world.client, world.keys, "learner-2")
+    assert follower.learn() == 0
+    world.client.delete(world.keys.learner)
+    _answer(world, 2)
+    assert follower.learn() == 2
+    assert KnowledgeStore(world.client, world.keys).calibration().questions in (3, 5)
+    assert world.learner.learn() == 0
+
+
+def test_calibration_is_kept_for_people(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 12)
+    world.learner.learn()
+    world.router.knowledge.refresh()
+    _answer(world, 12)
+    world.learner._save_after = 0.0
+    assert world.learner.learn() == 12
+    report = KnowledgeStore(world.client, world.keys).calibration()
+    assert report.questions == 24
+    assert report.by_estimate["output tokens"].count == 12
+    assert report.by_estimate["remaining seconds"].count == 12
+
+
+def test_a_request_that_waits_is_ranked_anew_when_estimates_change(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    waiting = world.ask(slo=300.0)
+    ((before, _),) = world.queues.peek("gpu.a100.x.a1", 10)
+    _answer(world, 20, seconds=30.0)
+    world.learner.learn()
+    assert world.rescorer.rescore() == 1
+    after = next(m for m, _ in world.queues.peek("gpu.a100.x.a1", 50) if m.token == before.token)
+    assert after.payload == before.payload
+    assert after.urgency.feasible_until < before.urgency.feasible_until
+    assert world.rescorer.rescore() == 0
+    world.work(waiting)
+    assert world.coordinator.record(waiting).status == "answered"
+
+
+def test_an_overrun_of_a_budget_is_a_debit_in_the_trace(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 3)
+    world.learner.learn()
+    world.router.knowledge.refresh()
+    question = world.ask()
+    world.work(question)
+    done = next(e for e in world.coordinator.trace(question) if e["event"] == "done")
+    assert done["budget"] > 0
+    assert done["debit"] == pytest.approx(-done["budget"], abs=5.0)
+
+
+def test_a_cached_prefix_is_priced_by_what_servers_report(world: LiveWorld) -> None:
+    """Servers that report half of what the shadow caches believe are believed half."""
+    world.directory.announce(instance("a1"))
+    knowledge, _ = KnowledgeStore(world.client, world.keys).load()
+    knowledge.caches["a1"] = CacheTruth(1000.0, 500.0, ever_reported=True)
+    KnowledgeStore(world.client, world.keys).save(knowledge, "0-0")
+    world.router.knowledge.refresh()
+    world.router.place(_entry(1))
+    again = world.router.place(_entry(2))
+    assert again.reasons["cached"] == 16_000
+    assert again.prefill_tokens == 16_100 - 8_000
+
+
+def test_parts_are_what_caches_share() -> None:
+    assert _entry(1).spec.call.prefix == (  # type: ignore[union-attr]
+        PrefixPart("part0", 8000),
+        PrefixPart("part1", 8000),
+    )
