@@ -29,20 +29,30 @@ from hexgen_celery.trace import OLDEST
 _READY_SECONDS = 120.0
 _GRACE_SECONDS = 15.0
 _TICK_SECONDS = 0.1
+_EMULATED = "emulated"
 _CLASSES = ("interactive", "relaxed")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChoice:
-    """Who answers: emulated servers at `speed` times real time, or the model at `url`."""
+    """Who answers: emulated servers at `speed` times real time, or the model at `url`.
+
+    `version` is what the server at `url` says of itself.
+    """
 
     speed: float
     url: str | None = None
     model: str | None = None
+    version: str | None = None
 
     @property
     def description(self) -> str:
         """What a report must say about it."""
+        if self.url and (self.version or "").startswith(_EMULATED):
+            return (
+                f"Answered by an emulated server at {self.url} under the name of {self.model}: "
+                "its timing is modelled, and its completions show no model's quality."
+            )
         if self.url:
             return f"Answered by {self.model} at {self.url}."
         gpus = ", ".join(kind.gpu.upper() for kind in HETEROGENEOUS)
@@ -139,7 +149,8 @@ def choose_servers(
     with LlmClient(url, settings) as server:
         chosen = model or _only(server.models())
         server.check(chosen)
-    return ServerChoice(1.0, url, chosen)
+        version = server.version()
+    return ServerChoice(1.0, url, chosen, version)
 
 
 def _only(models: Sequence[str]) -> str:
