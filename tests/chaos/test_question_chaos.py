@@ -81,7 +81,9 @@ def test_every_question_is_answered_once_and_nothing_is_left(
     answers = _answers(workers, asked)
     assert answers == {f"question {number}": 1 for number in range(QUESTIONS)}
     _settle(workers)
-    prompts = Counter(str(request["messages"][-1]["content"]) for request in llm.requests)
+    texts = [str(request["messages"][-1]["content"]) for request in llm.requests]
+    # A worker that starts tries its server out with a request of its own.
+    prompts = Counter(text for text in texts if text in answers)
     assert set(prompts) == set(answers)
     repeated = sum(prompts.values()) - QUESTIONS
     killed = sum(workers.ended.values())
