@@ -106,7 +106,7 @@ class EmulatedCluster:
     """The whole stack: Redis, workers, HTTP, emulated instances at `speed` times real time."""
 
     def __init__(self, client: Client, state: ClusterState, fleet: Fleet, speed: float) -> None:
-        self._client = client
+        self.client = client
         self._state = state
         self._fleet = fleet
         self._speed = speed
@@ -139,12 +139,12 @@ class EmulatedCluster:
             "slo_seconds": SLO_SECONDS / self._speed,
             "options": {"line": line},
         }
-        return str(self._client.app.send_task(ASK, kwargs=payload, task_id=str(uuid.uuid4())).id)
+        return str(self.client.app.send_task(ASK, kwargs=payload, task_id=str(uuid.uuid4())).id)
 
     def _answers(self, ids: Sequence[str]) -> RecordedQuestions:
         until = time.time() + PATIENCE_SECONDS
         while time.time() < until:
-            found = self._client.history.answered()
+            found = self.client.history.answered()
             wanted = [one for one in found.records if one.submission.workflow_id in set(ids)]
             if len(wanted) == len(ids):
                 return RecordedQuestions(tuple(wanted))
@@ -163,12 +163,15 @@ class EmulatedCluster:
 
 
 @contextlib.contextmanager
-def emulated_cluster(fleet: Fleet, policies: Policies, speed: float) -> Iterator[EmulatedCluster]:
-    """A cluster of `fleet`'s instances under `policies`, on this machine."""
+def emulated_cluster(
+    fleet: Fleet, policies: Policies, speed: float, extra: str = ""
+) -> Iterator[EmulatedCluster]:
+    """A cluster of `fleet`'s instances under `policies`, on this machine; `extra` is TOML."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-agree-")))
         config = directory / "cluster.toml"
-        config.write_text(_document(directory, fleet, policies, speed), encoding="utf-8")
+        document = _document(directory, fleet, policies, speed, extra)
+        config.write_text(document, encoding="utf-8")
         state = stack.enter_context(local_cluster(config, READY_SECONDS))
         settings = load_settings(config)
         broker = settings.broker.model_copy(update={"url": state.broker_url})
@@ -176,7 +179,9 @@ def emulated_cluster(fleet: Fleet, policies: Policies, speed: float) -> Iterator
         yield EmulatedCluster(client, state, fleet, speed)
 
 
-def _document(directory: Path, fleet: Fleet, policies: Policies, speed: float) -> str:
+def _document(
+    directory: Path, fleet: Fleet, policies: Policies, speed: float, extra: str = ""
+) -> str:
     dispatch = policies.dispatch
     parameters = "".join(f"{name} = {json.dumps(v)}\n" for name, v in dispatch.parameters.items())
     head = (
@@ -187,7 +192,7 @@ def _document(directory: Path, fleet: Fleet, policies: Policies, speed: float) -
         f'[router]\ndispatch = "{dispatch.name}"\n[router.parameters]\n{parameters}'
         f'[queues]\norder = "{policies.order.name}"\n'
     )
-    return head + "".join(_pool(fleet, pool) for pool in fleet.pools)
+    return head + extra + "".join(_pool(fleet, pool) for pool in fleet.pools)
 
 
 def _pool(fleet: Fleet, pool: str) -> str:
