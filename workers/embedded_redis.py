@@ -154,13 +154,20 @@ class EmbeddedRedis:
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
     def _answers(self) -> bool:
-        """Wait until *our* server answers; False when it ends or time runs out."""
+        """Wait until *our* server serves commands; False when it ends or time runs out.
+
+        It tells its process id before it has read its file, and refuses commands until then. The
+        time runs only while it says nothing: a large file takes as long as it takes.
+        """
         until = time.monotonic() + _START_SECONDS
         with redis.Redis.from_url(self.url, socket_timeout=1.0) as client:
             while self.is_running() and time.monotonic() < until:
                 with contextlib.suppress(redis.RedisError):
-                    if client.info("server")["process_id"] == self.pid:
+                    told = client.info()
+                    if told["process_id"] == self.pid and not told["loading"]:
                         return True
+                    if told["process_id"] == self.pid:
+                        until = time.monotonic() + _START_SECONDS
                 time.sleep(_POLL_SECONDS)
         return False
 

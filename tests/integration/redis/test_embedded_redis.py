@@ -191,3 +191,18 @@ def test_a_failing_download_is_a_missing_program(
 def test_the_program_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert redis_binary.main() == 0
     assert Path(capsys.readouterr().out.strip()).is_file()
+
+
+def test_a_start_ends_when_the_file_has_been_read(tmp_path: Path) -> None:
+    """While Redis reads its file it tells its process id, but refuses commands."""
+    with EmbeddedRedis(tmp_path) as server:
+        with redis.Redis.from_url(server.url) as client:
+            for start in range(0, 300_000, 10_000):
+                client.mset({f"key{number}": "x" * 20 for number in range(start, start + 10_000)})
+                pipe = client.pipeline(transaction=False)
+                for number in range(start, start + 10_000):
+                    pipe.incr(f"counter{number}")
+                pipe.execute()
+        server.restart()
+        with redis.Redis.from_url(server.url) as client:
+            assert client.dbsize() == 600_000
