@@ -40,6 +40,7 @@ from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json, Submission
 
 if TYPE_CHECKING:
+    from hexgen_celery.live_tuning import TuningEntry
     from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
     from hexgen_celery.tracing import History
 
@@ -298,6 +299,13 @@ class Client:
         from hexgen_celery.tracing import History
 
         return History(self._redis, self.keys)
+
+    @naming_a_lost_broker()
+    def tunings(self, limit: int = 20) -> list[TuningEntry]:
+        """What the live tuner decided and predicted, newest first."""
+        from hexgen_celery.live_tuning import TuningStore
+
+        return TuningStore(self._redis, self.keys).recent(limit)
 
     def redis_time(self) -> float:
         """The broker's clock, in Unix seconds."""

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 from hexgen_celery.core.dispatch import DISPATCH
 from hexgen_celery.errors import InvalidSettings
-from hexgen_celery.live_tuning import TuningEntry, TuningStore
+from hexgen_celery.live_tuning import TuningEntry
 from hexgen_celery.parallel import usable_processes
 from hexgen_celery.profiles_io import load_fleet
-from hexgen_celery.redis_client import connect
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.tuning import Objective, Tuning, TuningPlan, candidates, tune, window_of
 from hexgen_celery.tuning.search import ALPHA_GRID
@@ -50,13 +49,13 @@ FORMS = ("alpha", "published", "published-code")
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--processes", type=click.IntRange(1), help="Default: one per usable core.")
 @json_option
-@pass_cli
+@click.pass_context
 def tune_command(
-    cli: CliContext, /, workload: str | None, history: bool, as_json: bool, **options: Any
+    context: click.Context, /, workload: str | None, history: bool, as_json: bool, **options: Any
 ) -> None:
     """Try every α on the recorded window WORKLOAD; move only when the gain exceeds its noise."""
     if history:
-        _show_history(TuningStore(connect(cli.client.settings), cli.client.keys).recent(), as_json)
+        _show_history(context.ensure_object(CliContext).client.tunings(), as_json)
         return
     if workload is None:
         raise click.UsageError("name a WORKLOAD, or give --history")

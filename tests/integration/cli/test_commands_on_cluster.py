@@ -15,6 +15,8 @@ from hexgen_celery import cli
 from hexgen_celery.api import Pending
 from hexgen_celery.cli.cluster_file import emulated_cluster, real_server_cluster
 from hexgen_celery.health import checks
+from hexgen_celery.live_tuning import TuningEntry, TuningStore
+from hexgen_celery.redis_client import connect
 from hexgen_celery.workloads import read_workload
 
 from .conftest import RunningCluster, write_database
@@ -126,6 +128,32 @@ def test_answered_questions_are_exported_as_a_workload(
     assert question.requests[-1].times.end is not None
     assert cluster.hexgen("trace", "export", "--limit", "1") == 0
     assert shown.json["question"] == "cities:all"
+
+
+def test_the_tuners_decisions_are_shown(cluster: RunningCluster, shown: Any) -> None:
+    moved = TuningEntry(
+        at=1e9,
+        objective="p95",
+        questions=100,
+        rate=2.0,
+        chosen={"dispatch": "alpha", "alpha": 0.4},
+        incumbent={"dispatch": "alpha", "alpha": 0.2},
+        moved=True,
+        reverted=False,
+        predicted=3.5,
+        measured=4.5,
+        gain=0.2,
+        confidence=0.95,
+        review={"error": -0.125},
+    )
+    with connect(cluster.client.settings) as redis:
+        TuningStore(redis, cluster.client.keys).add(moved)
+    assert cluster.hexgen("tune", "--history") == 0
+    text = shown.text
+    assert "moved" in text
+    assert "-12%" in text
+    assert cluster.hexgen("tune", "--history", "--json") == 0
+    assert shown.json[0]["chosen"]["alpha"] == 0.4
 
 
 def test_status_without_id_lists_what_runs(cluster: RunningCluster, shown: Any) -> None:
