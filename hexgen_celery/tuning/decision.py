@@ -15,12 +15,14 @@ Loss = Callable[[Sequence[Outcome]], float]
 class DecisionRules:
     """`confidence`: share of resamples in which the candidate must win. `least_gain`: smallest
     relative gain worth a move. `resamples` and `block` (questions) of the block bootstrap; blocks
-    keep together what met in the same queues."""
+    keep together what met in the same queues. Fewer blocks than `least_blocks` tell no noise (all
+    resamples of one block are the same): then nothing is moved, and the confidence is 0."""
 
     confidence: float = 0.9
     least_gain: float = 0.01
     resamples: int = 200
     block: int = 25
+    least_blocks: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ def decide(
     if best == incumbent:
         return Decision(incumbent, False, 0.0, 0.0, 0.0, 1.0)
     old, new = runs[incumbent], runs[best]
-    gains = sorted(_resampled_gains(old, new, loss, rules, random.Random(seed)))
     gain = _gain(_pooled(old), _pooled(new), loss)
+    blocks = _blocks(old, rules.block)
+    if len(blocks) < rules.least_blocks:
+        return Decision(incumbent, False, gain, gain, gain, 0.0)
+    gains = sorted(_resampled_gains(old, new, blocks, loss, rules, random.Random(seed)))
     confidence = sum(one > 0 for one in gains) / len(gains)
     moved = confidence >= rules.confidence and gain >= rules.least_gain
     return Decision(
@@ -81,18 +86,23 @@ def smoothed(losses: Sequence[float]) -> list[float]:
     ]
 
 
+def _blocks(runs: Sequence[Sequence[Outcome]], size: int) -> list[tuple[int, int]]:
+    """Repetition and first question of each block."""
+    return [
+        (repetition, start)
+        for repetition, outcomes in enumerate(runs)
+        for start in range(0, len(outcomes), size)
+    ]
+
+
 def _resampled_gains(
     old: Sequence[Sequence[Outcome]],
     new: Sequence[Sequence[Outcome]],
+    blocks: Sequence[tuple[int, int]],
     loss: Loss,
     rules: DecisionRules,
     rng: random.Random,
 ) -> list[float]:
-    blocks = [
-        (repetition, start)
-        for repetition, outcomes in enumerate(old)
-        for start in range(0, len(outcomes), rules.block)
-    ]
     gains = []
     for _ in range(rules.resamples):
         drawn = rng.choices(blocks, k=len(blocks))

@@ -151,6 +151,17 @@ def test_a_certain_but_tiny_gain_does_not_move() -> None:
     assert not decision.moved
 
 
+def test_a_gain_whose_noise_cannot_be_told_does_not_move() -> None:
+    """All resamples of one block are the same: they would all agree on any gain."""
+    old = [noisy(50.0, 1, count=20)]
+    new = [[Outcome(0.5 * o.latency, o.slo) for o in old[0]]]
+    decision = decide([old, new], 0, 1, P95)
+    assert not decision.moved
+    assert decision.chosen == 0
+    assert decision.confidence == 0.0
+    assert decision.gain == pytest.approx(0.5)
+
+
 def test_the_incumbent_may_win() -> None:
     decision = decide([[noisy(50.0, 1)]], 0, 0, P95)
     assert not decision.moved
@@ -195,7 +206,7 @@ def test_an_incumbent_that_names_no_alpha_is_smoothed_where_it_runs() -> None:
     """Beside 0.1 and 0.3 by its default 0.2; taken for 0 it would spoil the best, α = 0."""
     tried = (Choice("alpha"), *candidates(alphas=(0.0, 0.1, 0.3, 0.4)))
     losses = (12.0, 7.0, 8.0, 9.0, 10.0)
-    runs = tuple((Repetition((Outcome(loss, 20.0),) * 50, True),) for loss in losses)
+    runs = tuple((Repetition((Outcome(loss, 20.0),) * 250, True),) for loss in losses)
     tuning = conclude(plan(policies=Policies(dispatch=tried[0])), Evaluation(tried, runs))
     assert tuning.chosen == Choice("alpha", {"alpha": 0.0})
 
