@@ -69,10 +69,13 @@ def question_status(record: WorkflowRecord) -> QuestionStatus:
 def queue_statuses(
     ledger: LedgerView, instances: Iterable[InstanceRecord], unaccepted: int
 ) -> list[QueueStatus]:
-    """Every queue with work or an instance; `unaccepted` questions wait for a control worker."""
+    """Every pool with an instance and every queue with work; `unaccepted` questions wait for a
+    control worker."""
     serving: dict[str, list[str]] = {}
     for record in instances:
         serving.setdefault(record.queue, []).append(record.name)
+        if record.own_queue in ledger.queues:
+            serving[record.own_queue] = [record.name]
     names = sorted({*ledger.queues, *serving})
     known = [QueueStatus(name, ledger.queue(name), tuple(serving.get(name, ()))) for name in names]
     return [QueueStatus(ASK_QUEUE, Load(waiting=unaccepted), ()), *known]

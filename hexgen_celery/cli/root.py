@@ -50,6 +50,12 @@ COMMANDS = {
     "queues": LazyCommand(
         "hexgen_celery.cli.queues:queues_group", "Show queues, what is urgent, and dead letters."
     ),
+    "instances": LazyCommand(
+        "hexgen_celery.cli.instances:instances_group", "Show LLM instances; drain and resume them."
+    ),
+    "policy": LazyCommand(
+        "hexgen_celery.cli.instances:policy_group", "Show or change the dispatch policy in force."
+    ),
     "db": LazyCommand("hexgen_celery.cli.database:db_group", "Register and show databases."),
     "prompts": LazyCommand(
         "hexgen_celery.cli.prompts:prompts_group", "Show the prompts that questions become."

@@ -1,0 +1,125 @@
+"""`hexgen instances` and `hexgen policy`: which servers are used, and by which rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import console, json_option, print_json, table
+from hexgen_celery.cluster import resolve_broker
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.keys import Keys
+from hexgen_celery.learning.store import KnowledgeStore
+from hexgen_celery.policies import PolicyChoice, PolicyStore
+from hexgen_celery.redis_client import connect
+
+_MODEL = click.option("--model", default="", help="Only for requests for this model.")
+_TENANT = click.option("--tenant", default="", help="Only for requests of this tenant.")
+
+
+@click.group("instances", invoke_without_command=True)
+@json_option
+@click.pass_context
+def instances_group(context: click.Context, as_json: bool) -> None:
+    """Show the LLM instances with their states, and how right the estimates about them are."""
+    if context.invoked_subcommand is None:
+        _show(_found(context), as_json)
+
+
+@instances_group.command("drain")
+@click.argument("name")
+@pass_cli
+def drain_command(cli: CliContext, name: str) -> None:
+    """Let instance NAME finish what it runs and take nothing more."""
+    with connect(resolve_broker(cli.settings)) as client:
+        InstanceDirectory(client, Keys(cli.settings.broker.prefix)).drain(name)
+    console.print(f"{name} drains")
+
+
+@instances_group.command("resume")
+@click.argument("name")
+@pass_cli
+def resume_command(cli: CliContext, name: str) -> None:
+    """Let a drained instance NAME take requests again."""
+    with connect(resolve_broker(cli.settings)) as client:
+        done = InstanceDirectory(client, Keys(cli.settings.broker.prefix)).resume(name)
+    console.print(f"{name} {'resumes' if done else 'was not drained'}")
+
+
+def _found(context: click.Context) -> CliContext:
+    cli = context.find_object(CliContext)
+    assert cli is not None, "the root command makes one"
+    return cli
+
+
+def _show(cli: CliContext, as_json: bool) -> None:
+    settings = resolve_broker(cli.settings)
+    keys = Keys(settings.broker.prefix)
+    with connect(settings) as client:
+        now, records = InstanceDirectory(client, keys).snapshot()
+        report = KnowledgeStore(client, keys).calibration()
+    dead_after = settings.workers.dead_after_seconds
+    states = {record.name: record.state_at(now, dead_after) for record in records}
+    if as_json:
+        listed = [{**asdict(record), "state": states[record.name]} for record in records]
+        print_json({"instances": listed, "estimates": asdict(report)})
+        return
+    rows = [(r.name, r.queue, r.model, states[r.name], r.reason or "—", r.url) for r in records]
+    console.print(table("", ("instance", "pool", "model", "state", "why", "server"), rows))
+    learnt = [
+        (name, c.count, f"{c.mape:.0%}", f"{c.bias:+.0%}", f"{c.coverage:.0%}")
+        for name, c in report.by_estimate.items()
+    ]
+    if learnt:
+        title = f"estimates, learnt from {report.questions} questions"
+        columns = ("estimate of", "judged", "error", "bias", "within p10–p90")
+        console.print(table(title, columns, learnt))
+
+
+@click.group("policy", invoke_without_command=True)
+@click.pass_context
+def policy_group(context: click.Context) -> None:
+    """Show which dispatch policy is in force, by tenant@model; change it while everything runs."""
+    if context.invoked_subcommand is None:
+        cli = _found(context)
+        configured = cli.settings.router
+        rows = [("configured", configured.dispatch, json.dumps(configured.parameters))]
+        with connect(resolve_broker(cli.settings)) as client:
+            stored = PolicyStore(client, Keys(cli.settings.broker.prefix)).read()
+        rows += [(name, c.dispatch, json.dumps(dict(c.parameters))) for name, c in stored.items()]
+        console.print(table("", ("for", "policy", "parameters"), rows))
+
+
+@policy_group.command("set")
+@click.argument("dispatch")
+@click.option("--parameters", default="{}", help="JSON, for example '{\"alpha\": 0.3}'.")
+@_MODEL
+@_TENANT
+@pass_cli
+def set_command(cli: CliContext, dispatch: str, parameters: str, model: str, tenant: str) -> None:
+    """Put dispatch policy DISPATCH in force, from the next decision on."""
+    try:
+        values = json.loads(parameters)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}", param_hint="--parameters") from error
+    if not isinstance(values, dict):
+        raise click.BadParameter("give a JSON object", param_hint="--parameters")
+    with connect(resolve_broker(cli.settings)) as client:
+        store = PolicyStore(client, Keys(cli.settings.broker.prefix))
+        store.set(PolicyChoice(dispatch, values), model=model, tenant=tenant)
+    console.print(f"{dispatch} is in force")
+
+
+@policy_group.command("clear")
+@_MODEL
+@_TENANT
+@pass_cli
+def clear_command(cli: CliContext, model: str, tenant: str) -> None:
+    """Go back to what is configured, or set for a wider scope."""
+    with connect(resolve_broker(cli.settings)) as client:
+        store = PolicyStore(client, Keys(cli.settings.broker.prefix))
+        done = store.clear(model=model, tenant=tenant)
+    console.print("cleared" if done else "nothing was set")

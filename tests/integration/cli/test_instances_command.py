@@ -1,0 +1,84 @@
+"""`hexgen instances` and `hexgen policy` on a real Redis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import redis
+from click.testing import CliRunner, Result
+
+from hexgen_celery.cli.root import hexgen
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
+from hexgen_celery.keys import Keys
+from hexgen_celery.policies import PolicyStore
+
+pytestmark = pytest.mark.integration
+
+KEYS = Keys("hexgen")
+RECORD = InstanceRecord("a1", "gpu.a100.x", "a100", "m", "p", "http://1", "llm-a1@h", 64)
+
+
+@pytest.fixture(autouse=True)
+def _on_the_tests_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEXGEN_BROKER__URL", redis_url)
+
+
+def _hexgen(*arguments: str) -> Result:
+    return CliRunner().invoke(hexgen, arguments)
+
+
+def test_instances_are_shown_with_state_and_reason(redis_client: redis.Redis) -> None:
+    directory = InstanceDirectory(redis_client, KEYS)
+    directory.announce(RECORD)
+    refused = InstanceRecord(
+        "b1", "gpu.l40s.y", "l40s", "m", "p", "http://2", "w", 8, InstanceState.DOWN,
+        reason="the server has 4096",
+    )  # fmt: skip
+    directory.announce(refused)
+    shown = _hexgen("instances")
+    assert shown.exit_code == 0, shown.output
+    assert "ready" in shown.output
+    assert "the server has 4096" in shown.output
+    listed = json.loads(_hexgen("instances", "--json").output)
+    assert {one["name"]: one["state"] for one in listed["instances"]} == {
+        "a1": "ready",
+        "b1": "down",
+    }
+    assert listed["estimates"]["questions"] == 0
+
+
+def test_an_instance_is_drained_and_resumed(redis_client: redis.Redis) -> None:
+    directory = InstanceDirectory(redis_client, KEYS)
+    assert _hexgen("instances", "drain", "a1").exit_code == 0
+    assert directory.announce(RECORD) is True
+    assert "resumes" in _hexgen("instances", "resume", "a1").output
+    assert directory.announce(RECORD) is False
+    assert "was not drained" in _hexgen("instances", "resume", "a1").output
+
+
+def test_a_policy_is_set_shown_and_cleared(redis_client: redis.Redis) -> None:
+    done = _hexgen("policy", "set", "alpha", "--parameters", '{"alpha": 0.3}', "--tenant", "t")
+    assert done.exit_code == 0, done.output
+    (choice,) = PolicyStore(redis_client, KEYS).read().values()
+    assert (choice.dispatch, dict(choice.parameters)) == ("alpha", {"alpha": 0.3})
+    assert "t@" in _hexgen("policy").output
+    assert "cleared" in _hexgen("policy", "clear", "--tenant", "t").output
+    assert "nothing was set" in _hexgen("policy", "clear").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("clairvoyant",), "clairvoyant"),
+        (("alpha", "--parameters", '{"alpha": 3}'), "alpha"),
+        (("alpha", "--parameters", "no json"), "not JSON"),
+        (("alpha", "--parameters", "[1]"), "JSON object"),
+    ],
+)
+def test_a_wrong_policy_is_refused(arguments: tuple[str, ...], complaint: str) -> None:
+    refused = _hexgen("policy", "set", *arguments)
+    assert refused.exit_code != 0
+    assert complaint in refused.output + str(refused.exception)
