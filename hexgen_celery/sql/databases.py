@@ -213,7 +213,7 @@ class DatabaseRegistry:
         if not NAME.match(source.name):
             raise InvalidDatabase(
                 f"{source.name!r} is no name for a database",
-                hint="Give one with up to 64 letters, digits, '_', '-' and '.'",
+                hint="Give one with --name: up to 64 letters, digits, '_', '-' and '.'",
                 field="name",
             )
         text = self._entries.get(source.name)
