@@ -28,13 +28,16 @@ from hexgen_celery.transport.messages import token_of
 from hexgen_celery.transport.process import use_admission
 from workers.celery_process import node_name, run_process
 from workers.instances import Announcer
+from workers.kv_gauge import GaugedAdmission
 from workers.llm_requests import LlmExecutor
+from workers.periodic import Periodic
 from workers.prompts import PromptAssembler
 from workers.requests import Place
 from workers.server_probe import ServerProbe
 from workers.stage_worker import StageWorker
 
 NOTHING_FITS = Allowance(0, 0, 0)
+GAUGE_SECONDS = 2.0
 
 
 def worker_name(instance: str) -> str:
@@ -68,7 +71,9 @@ def serve(settings: Settings, served: Served) -> int:
         ServerProbe(client, pool.model, pool.max_model_len),
         settings.workers.heartbeat_seconds,
     )
-    engine = engine_admission(settings.admission, load_profile(pool.profile))
+    profile = load_profile(pool.profile)
+    policy = engine_admission(settings.admission, profile)
+    engine = GaugedAdmission(policy, profile.kv_tokens, client.metrics)
     use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)
     worker = StageWorker(
         deployment,
@@ -82,7 +87,7 @@ def serve(settings: Settings, served: Served) -> int:
             tasks=LLM_TASKS,
             queues=(record.own_queue, pool.queue),
             concurrency=pool.concurrency,
-            services=(announcer,),
+            services=(announcer, Periodic("kv-gauge", engine.look, GAUGE_SECONDS)),
         )
     finally:
         client.close()

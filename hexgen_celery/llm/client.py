@@ -93,6 +93,10 @@ class LlmClient:
         """
         return self._loop.call(self._session.served())
 
+    def metrics(self) -> str:
+        """The text of the server's /metrics. Raises ModelUnavailable where there is none."""
+        return self._loop.call(self._session.metrics())
+
     def version(self) -> str | None:
         """The server's version; an emulated instance's begins with `emulated`."""
         return self._loop.call(self._session.version())

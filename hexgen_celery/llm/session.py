@@ -124,6 +124,16 @@ class ChatSession:
         version = answer.get("version") if isinstance(answer, dict) else None
         return str(version) if version else None
 
+    async def metrics(self) -> str:
+        """The text of `/metrics`. Raises ModelUnavailable where there is none."""
+        try:
+            async with self._http.get(self.endpoint.plain("metrics")) as response:
+                if not response.ok:
+                    raise (await read_error(self.endpoint.root, response)).to_exception()
+                return await response.text()
+        except CONNECTION_ERRORS as error:
+            raise connection_failure(self.endpoint.root, error) from error
+
     async def tokenize(self, text: str, model: str | None) -> int | None:
         """Tokens of `text` by the server's own tokenizer; None where it offers none."""
         body = {"prompt": text} | ({"model": model} if model else {})
