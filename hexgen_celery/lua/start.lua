@@ -14,7 +14,10 @@ end
 local running = running_of(P.tenant)
 redis.call('ZREMRANGEBYSCORE', running, '-inf', string.format('%d', now_ms))
 if P.most and redis.call('ZCARD', running) >= P.most then
-  count_question(P.tenant, P.slo_class, 'refused')
+  -- A refusal is looked at twice, by us and by Celery, and may be delivered again.
+  if redis.call('SET', running .. ':refused:' .. ID, 1, 'NX', 'PX', P.resend_ms) then
+    count_question(P.tenant, P.slo_class, 'refused')
+  end
   return {'full'}
 end
 local missing = missing_parts()

@@ -163,12 +163,14 @@ class LocalWorkers:
 
     def _spawn(self, name: str, module: str, *arguments: str) -> None:
         pools = [pool.model_dump(mode="json") for pool in self.settings.pools]
+        tenants = [tenant.model_dump(mode="json") for tenant in self.settings.tenants]
         environment = {
             **os.environ,
             "HEXGEN_BROKER__URL": self.url,
             "HEXGEN_BROKER__PREFIX": self.settings.broker.prefix,
             "HEXGEN_BROKER__TRANSPORT": self.settings.broker.transport,
             "HEXGEN_POOLS": json.dumps(pools),
+            "HEXGEN_TENANTS": json.dumps(tenants),
             "HEXGEN_SQL__HOME": str(self.settings.sql.home),
             "HEXGEN_COORDINATOR": self.settings.coordinator.model_dump_json(),
             "HEXGEN_WORKERS": self.settings.workers.model_dump_json(),
