@@ -8,6 +8,7 @@ from typing import Any
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord
 from hexgen_celery.outbox import TerminalResult
 from hexgen_celery.references import RequestRef
+from hexgen_celery.workflows.candidate_branches import error_text
 from hexgen_celery.workflows.definition import (
     Answer,
     Failure,
@@ -54,6 +55,20 @@ def stage_reached(nodes: Iterable[StoredNode]) -> str:
     """The stage of the last node that could start, "" if none could."""
     stages = [node.spec.stage for node in nodes if node.record.get("ready_at")]
     return stages[-1] if stages else ""
+
+
+def last_error(nodes: Iterable[StoredNode]) -> str:
+    """The error of the most recent request attempt that ended with one, "" if none did."""
+    failed = [node for node in nodes if "error" in node.outcome]
+    latest = max(failed, key=_tried_at, default=None)
+    return error_text(latest.outcome["error"]) if latest else ""
+
+
+def deadline_cause(record: WorkflowRecord) -> str:
+    """Why a question expired: its deadline, and what went wrong last on the way there."""
+    passed = f"the deadline of {record.submission.slo_seconds:g} s passed"
+    error = last_error(record.nodes.values())
+    return f"{passed}; the last request error was: {error}" if error else passed
 
 
 def question_report(record: WorkflowRecord) -> Json:
@@ -151,6 +166,12 @@ def _tokens(nodes: Iterable[StoredNode]) -> dict[str, int]:
 def _count(value: object) -> int:
     """Servers may leave a count out, or worse; that must not keep an answer from its client."""
     return value if isinstance(value, int) else 0
+
+
+def _tried_at(node: StoredNode) -> float:
+    """When its last failed attempt ended (Unix seconds); its next one is ready from then on."""
+    field = "finished_at" if node.status is NodeStatus.FAILED else "ready_at"
+    return float(node.record.get(field) or 0.0)
 
 
 def _between(start: float | None, end: float | None) -> float | None:

@@ -29,7 +29,7 @@ from hexgen_celery.coordination.state import (
     WorkflowStore,
     rounds_of,
 )
-from hexgen_celery.coordination.terminal import terminal_result
+from hexgen_celery.coordination.terminal import deadline_cause, terminal_result
 from hexgen_celery.core.clock import Clock
 from hexgen_celery.errors import TenantFull
 from hexgen_celery.outbox import OutboxEntry, Sender
@@ -288,8 +288,7 @@ class Transitions:
             return self._finish(
                 workflow_id, WorkflowStatus.ANSWERED, answer, version=version, best_effort=True
             )
-        cause = f"the deadline of {record.submission.slo_seconds:g} s passed"
-        failure = Failure(stage="", cause=cause)
+        failure = Failure(stage="", cause=deadline_cause(record))
         return self._finish(workflow_id, WorkflowStatus.EXPIRED, failure, version=version)
 
     def _finish(

@@ -6,7 +6,12 @@ from typing import Any
 
 from hexgen_celery.coordination.reports import workflow_report
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord
-from hexgen_celery.coordination.terminal import last_sql, stage_reached, terminal_result
+from hexgen_celery.coordination.terminal import (
+    deadline_cause,
+    last_sql,
+    stage_reached,
+    terminal_result,
+)
 from hexgen_celery.workflows.definition import (
     Answer,
     Failure,
@@ -117,3 +122,23 @@ def test_a_node_that_never_started_has_no_times() -> None:
     report = workflow_report(record(Failure("", "late"), WorkflowStatus.EXPIRED, waiting))
     assert report["nodes"][0]["seconds"] is None
     assert report["cause"] == "late"
+
+
+def _errored(message: str, status: str, **times: float) -> StoredNode:
+    spec = NodeSpec(message, LLM.kind, LLM.stage, LLM.step, LLM.call)
+    error = {"message": message, "hint": "start it"}
+    return StoredNode(spec, {"status": status, "attempt": 2, **times}, {"error": error})
+
+
+def test_an_expired_question_names_its_deadline_and_the_last_request_error() -> None:
+    failed = _errored("no rows", "failed", ready_at=1000.0, finished_at=1003.0)
+    again = _errored("server unreachable", "ready", ready_at=1005.0)
+    cause = deadline_cause(record(Failure("", ""), WorkflowStatus.RUNNING, failed, again, LLM_DONE))
+    assert cause == (
+        "the deadline of 10 s passed; the last request error was: server unreachable. start it"
+    )
+
+
+def test_an_expired_question_without_errors_names_its_deadline_alone() -> None:
+    made = record(Failure("", ""), WorkflowStatus.RUNNING, LLM_DONE)
+    assert deadline_cause(made) == "the deadline of 10 s passed"
