@@ -42,6 +42,7 @@ class SnapshotReader:
         self._keys = [keys.instances, keys.load, keys.policies, keys.placements]
         self._last_note = OLDEST
         self._records: dict[str, InstanceRecord] = {}
+        self._parsed: tuple[str, tuple[InstanceRecord, ...]] = ("", ())
 
     def read(self) -> Snapshot:
         """The cluster now.
@@ -59,15 +60,20 @@ class SnapshotReader:
         fields = load.split("\n") if load else []
         return Snapshot(
             redis_seconds((int(seconds), int(microseconds))),
-            self._parsed(records),
+            self._parse(records),
             dict(zip(fields[::2], fields[1::2], strict=True)),
             dict(zip(policies[::2], policies[1::2], strict=True)),
             tuple(notes.split("\n")) if fresh else (),
         )
 
-    def _parsed(self, lines: str) -> tuple[InstanceRecord, ...]:
+    def _parse(self, lines: str) -> tuple[InstanceRecord, ...]:
+        known_lines, records = self._parsed
+        if not lines:
+            return ()
+        if lines == known_lines:
+            return records
         known = self._records
-        texts = lines.split("\n") if lines else []
-        parsed = {text: known.get(text) or parse_record(text) for text in texts}
-        self._records = parsed
-        return tuple(sorted(parsed.values(), key=lambda record: record.name))
+        self._records = {text: known.get(text) or parse_record(text) for text in lines.split("\n")}
+        records = tuple(sorted(self._records.values(), key=lambda record: record.name))
+        self._parsed = (lines, records)
+        return records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 import threading
 import uuid
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import redis
@@ -268,7 +270,7 @@ def _chosen(views: Sequence[InstanceView], target: Target) -> InstanceView:
 
 def _considered(target: Target) -> str:
     """The best of what it was chosen from, with their scores, for people."""
-    best = sorted(target.scores.items(), key=lambda item: item[1])[:CONSIDERED]
+    best = heapq.nsmallest(CONSIDERED, target.scores.items(), key=itemgetter(1))
     return ", ".join(f"{name} {score:.4g}" for name, score in best)
 
 

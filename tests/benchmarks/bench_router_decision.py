@@ -57,7 +57,7 @@ def _whole_decision(client: redis.Redis, instances: int) -> Row:
     keys = Keys(f"decide{instances}")
     router = LiveRouter(client, keys, Settings(), random.Random(0))
     _announce(client, keys, instances)
-    entries = iter(_entry(number) for number in range(10**9))
+    entries = iter([_entry(number) for number in range(DECISIONS * (REPEATS + 1))])
     seconds = _medians(lambda: router.place(next(entries)))
     name = f"router.decision_with_redis_{instances}_instances"
     return measured(name, [s * 1e6 for s in seconds], "µs", bar=BARS_US[instances])
