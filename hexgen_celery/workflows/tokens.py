@@ -10,6 +10,9 @@ CHARACTERS_PER_TOKEN = 4
 """Wherever nobody counts. English and SQL come to about this with the usual vocabularies; synthetic
 prompts and emulated instances go by it exactly, so that their lengths agree."""
 
+EMULATED_FILLER = "[emulated filler, no model spoke] "
+"""What an emulated instance says, over and over, where it has no recorded answer."""
+
 
 class TokenCounter(Protocol):
     """Anything that says how long a text is, in tokens."""

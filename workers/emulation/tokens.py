@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hexgen_celery.core.prefix import Prefix, PrefixPart
-from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
+from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN, EMULATED_FILLER
 
 BLOCK_TOKENS = 64
 """Grain at which prompts without declared parts are compared for shared beginnings."""
-
-_FILLER = "[emulated filler, no model spoke] "
 
 
 def count_tokens(characters: int) -> int:
@@ -21,7 +19,7 @@ def count_tokens(characters: int) -> int:
 def filler(tokens: int) -> str:
     """Text of exactly `tokens` tokens that says what it is."""
     length = tokens * CHARACTERS_PER_TOKEN
-    return (_FILLER * (length // len(_FILLER) + 1))[:length]
+    return (EMULATED_FILLER * (length // len(EMULATED_FILLER) + 1))[:length]
 
 
 def declared_prefix(declaration: str, input_tokens: int) -> Prefix:

@@ -13,7 +13,8 @@ from stages import build_stages
 from stages.evaluation import MAX_REASON_CHARACTERS, MAX_TESTS
 from stages.model_json import read_object, strings
 from stages.schema_linking import UNREADABLE
-from stages.sql_answers import CUT_OFF, NO_SQL, read_sql_answer
+from stages.sql_answers import CUT_OFF, NO_RECORDING, NO_SQL, read_sql_answer
+from workers.emulation.tokens import filler
 
 STAGES: Stages = build_stages()
 HOSTILE = (
@@ -135,3 +136,9 @@ def test_strings_keeps_texts_once_in_order() -> None:
     assert strings(["b", " a ", "b", 1, ""], 5) == ("b", "a")
     assert strings(["a", "b"], 1) == ("a",)
     assert strings("ab", 5) == ()
+
+
+def test_an_emulated_server_without_a_recording_is_named_as_the_problem() -> None:
+    answer = STAGES.candidate_generation.read(filler(64))
+    assert (answer.sql, answer.problem) == ("", NO_RECORDING)
+    assert "no recorded answer" in answer.problem
