@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -73,7 +72,7 @@ def tune_command(
 
 def _show_history(entries: list[TuningEntry], as_json: bool) -> None:
     if as_json:
-        print_json([asdict(entry) for entry in entries])
+        print_json([entry.to_json() for entry in entries])
         return
     rows = [
         (
@@ -84,7 +83,7 @@ def _show_history(entries: list[TuningEntry], as_json: bool) -> None:
             entry.rate,
             entry.predicted,
             entry.measured,
-            f"{entry.review['error']:+.0%}" if entry.review else "—",
+            "—" if entry.error is None else f"{entry.error:+.0%}",
             entry.backoff,
         )
         for entry in entries

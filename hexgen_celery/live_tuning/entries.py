@@ -22,7 +22,8 @@ class TuningEntry:
     `chosen` and `incumbent` are dispatch policies with their parameters. `predicted` is the loss
     expected of the chosen one and `measured` the incumbent's in the window, both in the objective's
     unit by the wall clock; `gain` and `confidence` are the simulator's. `review` is how the entry
-    before this one came out. `backoff` stretches the time until the next one.
+    before this one came out, its numbers None where questions had no end. `backoff` stretches the
+    time until the next one.
     """
 
     at: float
@@ -46,6 +47,18 @@ class TuningEntry:
         """As the next review compares it."""
         return Prediction(self.predicted, self.rate, self.moved, self.measured)
 
+    @property
+    def error(self) -> float | None:
+        """How far off the prediction before this one was, relative; None if it was not judged."""
+        if self.review is None:
+            return None
+        error = self.review["error"]
+        return math.inf if error is None else float(error)
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as JSON can hold it: None for infinite losses."""
+        return {name: _finite(value) for name, value in asdict(self).items()}
+
 
 class TuningStore:
     """Reads and writes entries."""
@@ -57,7 +70,7 @@ class TuningStore:
     def add(self, entry: TuningEntry) -> None:
         """Keep `entry` as the newest."""
         with self._client.pipeline(transaction=True) as pipeline:
-            pipeline.lpush(self._key, json.dumps(_finite(asdict(entry))))
+            pipeline.lpush(self._key, json.dumps(entry.to_json()))
             pipeline.ltrim(self._key, 0, KEPT - 1)
             pipeline.execute()
 

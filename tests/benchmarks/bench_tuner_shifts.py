@@ -122,7 +122,7 @@ def _lose(client: Client, at: float) -> threading.Timer:
 
 
 def _rows(entries: Sequence[TuningEntry], started: float) -> list[Row]:
-    errors = [abs(entry.review["error"]) for entry in entries if entry.review]
+    errors = [abs(entry.error) for entry in entries if entry.error is not None]
     moves = [entry for entry in entries if entry.moved]
     rows = [measured("tuner.decisions", [len(entries)], "", better="higher")]
     rows.append(measured("tuner.moves", [len(moves)], "", better="higher"))

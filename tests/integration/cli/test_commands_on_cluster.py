@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,18 @@ def test_the_tuners_decisions_are_shown(cluster: RunningCluster, shown: Any) -> 
         review={"error": -0.125},
     )
     with connect(cluster.client.settings) as redis:
-        TuningStore(redis, cluster.client.keys).add(moved)
+        store = TuningStore(redis, cluster.client.keys)
+        store.add(moved)
+        store.add(replace(moved, predicted=float("inf"), review={"error": float("inf")}))
     assert cluster.hexgen("tune", "--history") == 0
     text = shown.text
     assert "moved" in text
     assert "-12%" in text
+    assert "+inf%" in text
     assert cluster.hexgen("tune", "--history", "--json") == 0
-    assert shown.json[0]["chosen"]["alpha"] == 0.4
+    newest = shown.json[0]
+    assert newest["chosen"]["alpha"] == 0.4
+    assert newest["predicted"] is None
 
 
 def test_status_without_id_lists_what_runs(cluster: RunningCluster, shown: Any) -> None:
