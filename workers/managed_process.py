@@ -98,6 +98,16 @@ class ManagedProcess:
         complaints = [line for line in text.splitlines() if line.startswith(COMPLAINT)]
         return complaints[-1].removeprefix(COMPLAINT) if complaints else f"see {self.log_path}"
 
+    @property
+    def deaths_in_a_row(self) -> int:
+        """How often it died, without having settled in between."""
+        return self._deaths_in_a_row
+
+    def last_lines(self, most: int) -> list[str]:
+        """The end of its log: up to `most` lines that are not blank."""
+        text = self.log_path.read_text(encoding="utf-8", errors="replace")
+        return [line.rstrip() for line in text.splitlines() if line.strip()][-most:]
+
     def ask_to_stop(self) -> None:
         """Send SIGTERM and start it no more."""
         self._start_again_at = None

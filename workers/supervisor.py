@@ -43,6 +43,15 @@ logger = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
+_DEATHS_WHILE_STARTING = 3
+_QUOTED_LINES = 3
+
+
+class ProcessKeepsDying(HexgenError):
+    """Raised when a process of the cluster dies again and again before the cluster is ready; the
+    message quotes the end of its log."""
+
+    code = "process_keeps_dying"
 
 
 class Supervisor:
@@ -138,11 +147,18 @@ class Supervisor:
         return not self._stop.wait(_POLL_SECONDS)
 
     def _tend_or_fail(self) -> bool:
-        """Like `_tend`, while starting: a process that refuses its configuration ends it all."""
+        """Like `_tend`, while starting: a process that cannot start ends it all.
+
+        Raises:
+            InvalidSettings: a process refuses its configuration.
+            ProcessKeepsDying: one died so often that waiting for it is in vain.
+        """
         for process in self._processes:
             complaint = process.complaint()
             if complaint is not None:
                 raise InvalidSettings(f"{process.spec.name}: {complaint}")
+            if process.deaths_in_a_row >= _DEATHS_WHILE_STARTING:
+                raise _keeps_dying(process)
         return self._tend()
 
     def _end(self, servers: int) -> None:
@@ -154,6 +170,15 @@ class Supervisor:
                 process.ask_to_stop()
             for process in group:
                 process.end(until - time.monotonic())
+
+
+def _keeps_dying(process: ManagedProcess) -> ProcessKeepsDying:
+    lines = process.last_lines(_QUOTED_LINES)
+    quoted = " | ".join(line.strip() for line in lines) or "(nothing)"
+    return ProcessKeepsDying(
+        f"{process.spec.name} died {process.deaths_in_a_row} times while starting; "
+        f"its last log lines: {quoted}"
+    )
 
 
 def check_pools(settings: Settings) -> None:

@@ -237,3 +237,21 @@ def test_an_unknown_profile_is_a_clear_error(config: Path, tmp_path: Path) -> No
     )
     assert done.returncode == 2
     assert "no-such-profile" in done.stderr
+
+
+def test_a_worker_that_keeps_dying_ends_the_start_with_its_last_log_lines(
+    config: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "broken_stages.py").write_text("raise RuntimeError('these stages never load')\n")
+    config.write_text('stages_module = "broken_stages"\n' + config.read_text())
+    done = subprocess.run(
+        [*HEXGEN, "up", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=110,  # less than `up` waits for a cluster to become ready
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 2
+    assert "died 3 times while starting" in done.stderr
+    assert "RuntimeError: these stages never load" in done.stderr

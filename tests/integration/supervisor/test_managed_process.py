@@ -62,6 +62,19 @@ def test_a_dead_program_is_started_again_after_its_wait(tmp_path: Path) -> None:
     assert log.read_text().count("ran") == 3
 
 
+def test_deaths_are_counted_and_the_end_of_the_log_can_be_quoted(tmp_path: Path) -> None:
+    clock = ManualClock()
+    program = _python("print('one\\n\\ntwo\\nthree')")
+    process = ManagedProcess(program, tmp_path / "log", clock, RestartPolicy(1.0, 1.0))
+    for deaths in (1, 2):
+        process.start()
+        _until(lambda: _dead(process))
+        process.poll()
+        assert process.deaths_in_a_row == deaths
+    assert process.last_lines(2) == ["two", "three"]
+    process.end(1.0)
+
+
 def test_a_long_run_starts_the_waits_over(tmp_path: Path) -> None:
     clock = ManualClock()
     policy = RestartPolicy(1.0, 8.0, settled_seconds=30.0)
