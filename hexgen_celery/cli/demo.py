@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hexgen_celery.answers import Outcome
 from hexgen_celery.api import Client, Pending, Question
+from hexgen_celery.cli.answering_servers import says_emulated
 from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster, real_server_cluster
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.demo_report import DemoReport, QuestionReport, show_report
@@ -29,7 +30,6 @@ from hexgen_celery.trace import OLDEST
 _READY_SECONDS = 120.0
 _GRACE_SECONDS = 15.0
 _TICK_SECONDS = 0.1
-_EMULATED = "emulated"
 _CLASSES = ("interactive", "relaxed")
 
 
@@ -48,7 +48,7 @@ class ServerChoice:
     @property
     def description(self) -> str:
         """What a report must say about it."""
-        if self.url and (self.version or "").startswith(_EMULATED):
+        if self.url and says_emulated(self.version):
             return (
                 f"Answered by an emulated server at {self.url} under the name of {self.model}: "
                 "its timing is modelled, and its completions show no model's quality."

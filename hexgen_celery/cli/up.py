@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import click
+from rich.text import Text
 
+from hexgen_celery.cli.answering_servers import server_problem
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.local_cluster import LocalCluster, stop_running
 from hexgen_celery.cli.output import console, table
-from hexgen_celery.cluster import ClusterState, read_cluster
+from hexgen_celery.cluster import ClusterState, RunningInstance, read_cluster
+from hexgen_celery.settings import LlmSettings
 
 _READY_SECONDS = 120.0
 
@@ -30,7 +33,9 @@ def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
     try:
         cluster.start()
         console.print(f"starting; logs in {directory / 'logs'}")
-        _show(cluster.wait_ready(_READY_SECONDS), detach)
+        state = cluster.wait_ready(_READY_SECONDS)
+        _show(state, detach)
+        _warn_of_servers(state, cli.settings.llm)
         ready = True
         return 0 if detach else cluster.wait()
     except KeyboardInterrupt:
@@ -63,5 +68,16 @@ def _show(state: ClusterState, detached: bool) -> None:
     console.print(f'ready. Ask with: hexgen ask "…" --db NAME    Stop with: {stop}')
 
 
-def _kind(instance: object) -> str:
-    return "emulated" if getattr(instance, "emulated", False) else "external"
+def _warn_of_servers(state: ClusterState, settings: LlmSettings) -> None:
+    """One line for each external server that cannot serve its model now; it may yet come up."""
+    for instance in state.instances:
+        if instance.emulated:
+            continue
+        problem = server_problem(instance.url, instance.model, settings)
+        if problem is not None:
+            line = f"warning: {instance.name} cannot answer yet: {problem}"
+            console.print(Text(line, style="yellow"), soft_wrap=True)
+
+
+def _kind(instance: RunningInstance) -> str:
+    return "emulated" if instance.emulated else "external"

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -16,7 +18,7 @@ import pytest
 
 from hexgen_celery import cli
 from hexgen_celery.api import Client
-from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster
+from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster, real_server_cluster
 from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.cluster import read_cluster
 from hexgen_celery.settings import load_settings
@@ -237,6 +239,39 @@ def test_an_unknown_profile_is_a_clear_error(config: Path, tmp_path: Path) -> No
     )
     assert done.returncode == 2
     assert "no-such-profile" in done.stderr
+
+
+@pytest.fixture
+def lost_server() -> Iterator[str]:
+    """The URL of a server that answers everything with 404."""
+
+    class NotFound(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to say."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), NotFound) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+def test_a_server_that_does_not_serve_its_model_is_warned_of(
+    config: Path, tmp_path: Path, lost_server: str
+) -> None:
+    text = real_server_cluster(tmp_path / "up", url=lost_server, model="some-model")
+    config.write_text(text)
+    up = [*HEXGEN, "up", str(config), "--detach"]
+    done = subprocess.run(up, capture_output=True, text=True, timeout=120, check=False)
+    try:
+        assert done.returncode == 0, done.stderr
+        (warning,) = [line for line in done.stdout.splitlines() if line.startswith("warning:")]
+        assert "cannot answer yet" in warning
+        assert "404" in warning
+    finally:
+        cli.main(["--config", str(config), "down"])
 
 
 def test_a_worker_that_keeps_dying_ends_the_start_with_its_last_log_lines(
