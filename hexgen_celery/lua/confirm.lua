@@ -1,36 +1,65 @@
 -- confirm: the broker has these messages. A queued request stays in the outbox until it is claimed,
--- but is sent again only after P.requeue_ms, doubled each time, in case the queue lost it.
+-- but is sent again only after P.requeue_ms, doubled each time, in case the queue lost it. Where the
+-- claim came first, only what the router decided is kept.
 --
 -- KEYS lib/workflow. P.sent = {{node, attempt, queue, prefill_tokens?, output_tokens?, prefill_us?,
 -- decode_us?, budget?, reasons?, note?}…}; notes go to the stream P.placements, by which routers
 -- follow what instances have in their caches. Returns how many were waiting for it.
+local function adopt_estimates(node, sent)
+  for _, measures in ipairs({PREFILL, DECODE}) do
+    for _, measure in ipairs(measures) do node[measure] = sent[measure] or node[measure] end
+  end
+  node.budget = sent.budget or node.budget
+end
+
+local function tell(sent)
+  local facts = sent.reasons or {}
+  facts.node = sent.node
+  facts.attempt = sent.attempt
+  facts.queue = sent.queue
+  trace('sent', facts)
+  if sent.note then
+    redis.call('XADD', P.placements, 'MAXLEN', '~', P.placements_kept, '*', 'n', sent.note)
+  end
+end
+
+local function queue(node, sent)
+  release(node)
+  node.status = 'queued'
+  node.queue = sent.queue
+  node.queued_at = stamp
+  node.sends = node.sends + 1
+  adopt_estimates(node, sent)
+  hold(node, 'waiting')
+  save_node(sent.node, node)
+  local again_ms = now_ms + P.requeue_ms * 2 ^ (node.sends - 1)
+  redis.call('ZADD', OUTBOX, string.format('%d', again_ms), member(sent.node, sent.attempt))
+  tell(sent)
+end
+
+-- Claimed, perhaps ended, before its sender could say so.
+local function catch_up(node, sent)
+  node.sends = 1
+  if node.held then
+    local open = node.prefilled and {DECODE} or {PREFILL, DECODE}
+    for _, measures in ipairs(open) do account(node, measures, -1) end
+    adopt_estimates(node, sent)
+    for _, measures in ipairs(open) do account(node, measures, 1) end
+  end
+  save_node(sent.node, node)
+  tell(sent)
+end
+
 local confirmed = 0
 for _, sent in ipairs(P.sent) do
   local node = load_node(sent.node)
-  local waits = node and (node.status == 'ready' or node.status == 'queued')
-  if waits and node.attempt == sent.attempt then
-    release(node)
-    node.status = 'queued'
-    node.queue = sent.queue
-    node.queued_at = stamp
-    node.sends = node.sends + 1
-    for _, measures in ipairs({PREFILL, DECODE}) do
-      for _, measure in ipairs(measures) do node[measure] = sent[measure] or node[measure] end
+  if node and node.attempt == sent.attempt then
+    if node.status == 'ready' or node.status == 'queued' then
+      queue(node, sent)
+      confirmed = confirmed + 1
+    elseif node.sends == 0 and node.claimed_at and is_running() then
+      catch_up(node, sent)
     end
-    node.budget = sent.budget or node.budget
-    hold(node, 'waiting')
-    save_node(sent.node, node)
-    local again_ms = now_ms + P.requeue_ms * 2 ^ (node.sends - 1)
-    redis.call('ZADD', OUTBOX, string.format('%d', again_ms), member(sent.node, sent.attempt))
-    local facts = sent.reasons or {}
-    facts.node = sent.node
-    facts.attempt = sent.attempt
-    facts.queue = sent.queue
-    trace('sent', facts)
-    if sent.note then
-      redis.call('XADD', P.placements, 'MAXLEN', '~', P.placements_kept, '*', 'n', sent.note)
-    end
-    confirmed = confirmed + 1
   end
 end
 return confirmed
