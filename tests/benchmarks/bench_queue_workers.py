@@ -20,7 +20,7 @@ from tests.benchmarks.rows import Row, measured
 from tests.integration.transport.probe import Line, Probe, wait_for
 from workers.embedded_redis import EmbeddedRedis
 
-STARTS, START_BAR_MS = 400, 10.0
+STARTS, ROUNDS, START_BAR_MS = 300, 3, 10.0
 TASKS, WORKERS = 10_000, (1, 4)
 PATIENCE = 600.0
 LEASE_SECONDS, LEASE_SLACK_SECONDS, SHUTDOWN_BAR_SECONDS = 15.0, 2.0, 1.0
@@ -44,8 +44,22 @@ def _probe(**conf: object) -> Iterator[Probe]:
 
 
 def _starts() -> Row:
-    """Put on an idle queue to start in a worker that waits."""
-    rng = random.Random(1)
+    """Put on an idle queue to start in a worker that waits; the median of some rounds."""
+    delays = [_round_of_starts(seed) for seed in range(ROUNDS)]
+    return measured(
+        "queue.start_delay_p99_ms",
+        [statistics.quantiles(each, n=100)[98] for each in delays],
+        "ms",
+        bar=START_BAR_MS,
+        tasks=STARTS,
+        median_ms=statistics.median(delay for each in delays for delay in each),
+        worst_ms=max(delay for each in delays for delay in each),
+    )
+
+
+def _round_of_starts(seed: int) -> list[float]:
+    """Milliseconds from putting to starting, task by task."""
+    rng = random.Random(seed)
     with _probe() as probe:
         probe.worker(pool="threads")
         # The first of all opens the client's connection.
@@ -58,17 +72,7 @@ def _starts() -> Row:
             probe.send(f"t{number}", key=0.0)
         probe.wait_ended(1 + STARTS, PATIENCE)
         starts = [line for line in probe.lines("start") if line.name in sent]
-        delays = [(line.at - sent[line.name]) * 1e3 for line in starts]
-    p99 = statistics.quantiles(delays, n=100)[98]
-    return measured(
-        "queue.start_delay_p99_ms",
-        [p99],
-        "ms",
-        bar=START_BAR_MS,
-        tasks=STARTS,
-        median_ms=statistics.median(delays),
-        worst_ms=max(delays),
-    )
+        return [(line.at - sent[line.name]) * 1e3 for line in starts]
 
 
 def _order(workers: int) -> Row:
