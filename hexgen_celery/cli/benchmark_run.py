@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from hexgen_celery.api import Client
+from hexgen_celery.cli.answering_servers import emulated_instances
 from hexgen_celery.cli.cluster_file import emulated_cluster
 from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.local_cluster import fresh_home, local_cluster, own_cluster
@@ -47,6 +48,11 @@ NOT_A_SCORE = (
     "Answers were replayed from published predictions by emulated servers; "
     "this EX is not the score of a model."
 )
+EMULATED = (
+    "Answered by emulated servers ({}): their timing is modelled; this EX is not the score of a "
+    "model."
+)
+_SERVERS = "servers.json"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -133,16 +139,23 @@ class BenchmarkRun:
         run = RunDirectory.open(out, self._identity(cli.settings, questions))
         traces = self._ask(cli, run, questions, place, quiet=quiet)
         report = self._score(run, questions, traces, quiet=quiet)
+        emulated = run.read(_SERVERS).get("emulated", [])
         figures = report.to_json() | {
             "uncovered": len(self.chosen.questions) - len(questions),
             "replayed_stages": dict(REPLAYED_STAGES) if self.options.replay else {},
-            "emulated": self.options.replay is not None or _any_emulated(cli.settings),
-            "note": NOT_A_SCORE if self.options.replay else "",
+            "emulated": bool(emulated) or self.options.replay is not None,
+            "note": self._note(emulated),
             "slo_seconds": self.options.slo,
             "directory": str(out),
         }
         run.write("summary.json", figures)
-        return figures | {"pages": _write_pages(report, figures["note"], out)}
+        return figures | _write_pages(report, figures["note"], out)
+
+    def _note(self, emulated: Sequence[str]) -> str:
+        """What the score is not, where emulated servers answered."""
+        if self.options.replay:
+            return NOT_A_SCORE
+        return EMULATED.format(", ".join(emulated)) if emulated else ""
 
     def _prepare(self, settings: Settings) -> tuple[tuple[GoldQuestion, ...], Path | None]:
         """The questions, and the replay they are answered from, if any."""
@@ -201,10 +214,12 @@ class BenchmarkRun:
             with self._cluster(cli, replay) as client, _bar("asking", len(left), quiet) as step:
                 for path in self.chosen.databases.values():
                     client.add_database(path)
+                _note_servers(run, client)  # also now, lest the run is broken off
                 for question, outcome in ask_all(client, left, manner):
                     known[question.key] = Trace.of(question, outcome)
                     run.traces.append(known[question.key])
                     step()
+                _note_servers(run, client)
         return [known[each.key] for each in questions]
 
     def _cluster(
@@ -235,12 +250,19 @@ def _new_directory(settings: Settings, benchmark: str) -> Path:
     return settings.up.directory / "runs" / f"{benchmark}-{moment}"
 
 
-def _write_pages(report: RunReport, note: str, directory: Path) -> list[str]:
+def _note_servers(run: RunDirectory, client: Client) -> None:
+    """Keep which emulated servers answered; those of the run's earlier parts stay named."""
+    named = {*run.read(_SERVERS).get("emulated", []), *emulated_instances(client)}
+    run.write(_SERVERS, {"emulated": sorted(named)})
+
+
+def _write_pages(report: RunReport, note: str, directory: Path) -> dict[str, Any]:
+    """The report pages that were written, or what to install for them."""
     try:
-        return [str(path) for path in write_run_pages(report, note, directory)]
+        pages = [str(path) for path in write_run_pages(report, note, directory)]
     except MissingPrerequisite as missing:
-        console.print(Text(f"no report pages: {missing} ({missing.hint})", style="yellow"))
-        return []
+        return {"pages": [], "pages_hint": missing.hint}
+    return {"pages": pages, "pages_hint": ""}
 
 
 @contextlib.contextmanager
@@ -281,10 +303,6 @@ def _configured_cluster(cli: CliContext) -> Iterator[Client]:
         yield client
 
 
-def _any_emulated(settings: Settings) -> bool:
-    return any(each.engine == "emulated" for pool in settings.pools for each in pool.instances)
-
-
 def show_run(figures: Mapping[str, Any]) -> None:
     """The figures of a run for a reader."""
     rows = [*figures["by_difficulty"].items(), ("all", figures)]
@@ -310,4 +328,9 @@ def show_run(figures: Mapping[str, Any]) -> None:
         console.print(Text(f"{stage}: {source}", style="dim"))
     if figures["note"]:
         console.print(Text(figures["note"], style="yellow"))
-    console.print(f"traces and report: {figures['directory']}")
+    if figures["pages_hint"]:
+        console.print(f"traces and figures: {figures['directory']}", soft_wrap=True)
+        hint = f"a report with plots is written there after {figures['pages_hint']}"
+        console.print(Text(hint, style="dim"), soft_wrap=True)
+    else:
+        console.print(f"traces and report: {figures['directory']}", soft_wrap=True)

@@ -74,6 +74,14 @@ class RunDirectory:
         """Write a JSON file beside the traces; returns its path."""
         return _write_json(self.path / name, content)
 
+    def read(self, name: str) -> dict[str, Any]:
+        """A JSON file beside the traces; empty when there is none."""
+        path = self.path / name
+        if not path.is_file():
+            return {}
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content
+
 
 def prompt_hashes(stages: Stages) -> dict[str, str]:
     """The fixed instructions of each request by the hash of their text."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hexgen_celery import cli
+from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster
 from hexgen_celery.demo import DemoFiles, build_demo
 
 pytestmark = pytest.mark.integration
@@ -69,6 +71,27 @@ def test_a_reader_sees_ex_by_difficulty_and_where_answers_came_from(
     assert "simple" in shown
     assert "published predictions" in shown
     assert "not the score of a model" in shown
+
+
+def test_emulated_servers_are_named_without_replay_too_and_a_missing_plotter_is_a_hint(
+    demo: DemoFiles,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    config, out = tmp_path / "hexgen.toml", tmp_path / "run"
+    one = HETEROGENEOUS[:1]
+    text = emulated_cluster(tmp_path / "up", replay=[demo.replay], speed=50, kinds=one)
+    config.write_text(text)
+    arguments = ["--config", str(config), "bird", "run", str(demo.directory), "--limit", "1"]
+    for _ in ("asked", "taken up when all is answered"):
+        assert cli.main([*arguments, "--out", str(out)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "Answered by emulated servers (a100-1)" in shown
+        assert "not the score of a model" in shown
+        assert shown.count("pip install") == 1
+    assert json.loads((out / "summary.json").read_text())["emulated"] is True
 
 
 def test_a_run_is_kept_and_continued_where_it_broke_off(
