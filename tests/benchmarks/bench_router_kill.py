@@ -6,29 +6,18 @@ even in time, of chats with one SLO; the reference is the same load on the three
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from celery.result import AsyncResult
-from pydantic import SecretStr
 
-from hexgen_celery.settings import BrokerSettings, InstanceSettings, PoolSettings, Settings
+from tests.benchmarks.emulated_servers import emulated_cluster
 from tests.benchmarks.rows import Row, measured
 from tests.integration.workers.local_workers import LocalWorkers
-from workers import children
-from workers.embedded_redis import EmbeddedRedis
 
 SPEED = 10.0
-MODEL = "m"
 PROFILES = {
     "a1": "a100-80g-x4-llama-3.1-70b",
     "a2": "a100-80g-x4-llama-3.1-70b",
@@ -56,36 +45,9 @@ class Ended:
     instance: str
 
 
-class Servers:
-    """Emulated servers by instance name, each on a port of its own that it keeps."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.ports = {name: _free_port() for name in names}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str) -> None:
-        """Start a server; returns when it listens."""
-        options = ["--profile", PROFILES[name], "--model", MODEL, "--port", str(self.ports[name])]
-        command = [sys.executable, "-m", "workers.emulator", *options, "--speed", str(SPEED)]
-        process = children.spawn(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        self._processes[name] = process
-
-    def kill(self, name: str) -> None:
-        """SIGKILL."""
-        self._processes[name].kill()
-        self._processes[name].wait()
-
-    def stop(self) -> None:
-        """End all of them."""
-        for process in self._processes.values():
-            children.stop(process)
-
-
 def run() -> list[Row]:
     """Three rows; about two and a half minutes."""
-    with _cluster(tuple(PROFILES)) as (workers, servers):
+    with emulated_cluster(PROFILES, SPEED) as (workers, servers):
         events = {
             KILLED_AT: lambda: servers.kill(VICTIM),
             BACK_AT: lambda: servers.start(VICTIM),
@@ -93,7 +55,8 @@ def run() -> list[Row]:
         ended = _load(workers, END_AT, events)
     judged = [e for e in ended if KILLED_AT + SETTLED_SECONDS <= e.sent < BACK_AT]
     back = [e.sent - BACK_AT for e in ended if e.sent >= BACK_AT and e.instance == VICTIM]
-    with _cluster([name for name in PROFILES if name != VICTIM]) as (workers, _):
+    others = {name: profile for name, profile in PROFILES.items() if name != VICTIM}
+    with emulated_cluster(others, SPEED) as (workers, _):
         three = _load(workers, BACK_AT - KILLED_AT - SETTLED_SECONDS + GRACE_SECONDS, {})
     reference = [e for e in three if e.sent >= GRACE_SECONDS]
     behind = 100 * (_attainment(reference) - _attainment(judged))
@@ -113,37 +76,6 @@ def run() -> list[Row]:
         ),
         measured("router.back_in_use_seconds", [min(back, default=1e9)], "s", bar=10.0),
     ]
-
-
-@contextmanager
-def _cluster(names: Sequence[str]) -> Iterator[tuple[LocalWorkers, Servers]]:
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-kill-")))
-        redis = stack.enter_context(EmbeddedRedis(directory / "redis"))
-        servers = Servers(names)
-        stack.callback(servers.stop)
-        for name in names:
-            servers.start(name)
-        os.environ["HEXGEN_EMULATOR__SPEED"] = str(SPEED)
-        stack.callback(os.environ.pop, "HEXGEN_EMULATOR__SPEED")
-        pools = tuple(_pool(name, servers.ports[name]) for name in names)
-        broker = BrokerSettings(url=SecretStr(redis.url), prefix="kill")
-        settings = Settings(broker=broker, pools=pools)
-        workers = stack.enter_context(LocalWorkers(settings, directory))
-        workers.start()
-        yield workers, servers
-
-
-def _pool(name: str, port: int) -> PoolSettings:
-    """Every instance is a pool, since instances of a pool would have to be declared together."""
-    url = f"http://127.0.0.1:{port}"
-    return PoolSettings(
-        name=name,
-        gpu=PROFILES[name].split("-")[0],
-        model=MODEL,
-        profile=PROFILES[name],
-        instances=(InstanceSettings(name=name, url=url, engine="emulated"),),
-    )
 
 
 def _load(
@@ -183,9 +115,3 @@ def _ended(sent: float, result: AsyncResult[Any]) -> Ended:
 
 def _attainment(ended: Sequence[Ended]) -> float:
     return sum(each.met for each in ended) / len(ended) if ended else 0.0
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
