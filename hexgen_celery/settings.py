@@ -223,7 +223,7 @@ class WorkerSettings(Section):
 
 
 class RouterSettings(Section):
-    """Which dispatch policy chooses the instance, with its parameters, until Redis says otherwise."""
+    """Which dispatch policy chooses the instance, with its parameters; Redis may say otherwise."""
 
     dispatch: str = DEFAULTS.dispatch
     parameters: dict[str, float | str | bool] = Field(default_factory=dict)

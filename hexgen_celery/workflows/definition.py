@@ -52,8 +52,8 @@ class Submission:
     """One question as accepted. Times are Unix seconds; `deadline` = submitted_at + slo_seconds.
 
     `options` are the per-submission settings of the workflow (already validated); `workflow` names
-    the definition. `database` is empty where the workflow has none, `slo_class` where the SLO was given
-    in seconds.
+    the definition. `database` is empty where the workflow has none, `slo_class` where the SLO was
+    given in seconds.
     """
 
     workflow_id: str
