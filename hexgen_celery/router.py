@@ -37,6 +37,7 @@ from hexgen_celery.settings import Settings
 from hexgen_celery.sibling_slack import SiblingSlack
 from hexgen_celery.transport.messages import HEADER, Urgency
 from hexgen_celery.workflows.definition import LlmCall
+from hexgen_celery.workflows.routing_options import routing_options
 
 CONSIDERED = 8
 
@@ -251,11 +252,11 @@ def _destination(placement: Placement) -> dict[str, Any]:
 
 
 def _wanted(entry: OutboxEntry, call: LlmCall) -> Wanted:
-    options = entry.submission.options
+    asked = routing_options(entry.submission.options)
     return Wanted(
-        model=str(options.get("model", "")),
+        model=asked.model,
         context_tokens=call.input_tokens + call.max_tokens,
-        tags=frozenset(options.get("tags", ())),
+        tags=frozenset(asked.tags),
     )
 
 

@@ -18,6 +18,7 @@ from hexgen_celery.settings import DeadlineSettings, Settings
 from hexgen_celery.slo_classes import resolve_slo
 from hexgen_celery.workflows.definition import Json, Submission
 from hexgen_celery.workflows.pipeline_options import resolve_options
+from hexgen_celery.workflows.routing_options import routing_options
 
 TEXT_TO_SQL = "text_to_sql"
 DEFAULT_TENANT = "default"
@@ -181,6 +182,7 @@ def _options(payload: Mapping[str, Any], workflow: str, settings: Settings) -> J
         return {}
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise _wrong_type("options", options, "an object of settings by name")
+    routing_options(options)
     if workflow == TEXT_TO_SQL:
         resolve_options(options, settings.pipeline)
     return dict(options)

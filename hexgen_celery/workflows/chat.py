@@ -27,6 +27,7 @@ from hexgen_celery.workflows.definition import (
     WorkflowView,
 )
 from hexgen_celery.workflows.request_writer import Place, RequestWriter, request_metadata
+from hexgen_celery.workflows.routing_options import without_routing
 from hexgen_celery.workflows.stage_contract import Stage
 
 NODE = "chat"
@@ -105,7 +106,7 @@ class Chat:
             "temperature": self._pipeline.temperature,
         }
         try:
-            return ChatOptions.model_validate({**defaults, **submission.options})
+            return ChatOptions.model_validate({**defaults, **without_routing(submission.options)})
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "messages"

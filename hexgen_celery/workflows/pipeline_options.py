@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from hexgen_celery.errors import InvalidSubmission
 from hexgen_celery.settings import PipelineSettings
 from hexgen_celery.workflows.definition import Json
+from hexgen_celery.workflows.routing_options import without_routing
 
 QUESTION_KEY = "question_key"
 AUTO = "auto"
@@ -58,7 +59,8 @@ def resolve_options(
     Raises:
         InvalidSubmission: an option is unknown or impossible; the error names it.
     """
-    own = {name: value for name, value in options.items() if name != QUESTION_KEY}
+    own = without_routing(options)
+    own.pop(QUESTION_KEY, None)
     try:
         settings = PipelineSettings.model_validate({**defaults.model_dump(), **own})
     except ValidationError as error:

@@ -64,9 +64,9 @@ class LiveWorld:
         self.app.close()
         self.binary.close()
 
-    def ask(self, slo: float = 600.0, **nodes: list[str]) -> str:
-        """Begin a question whose requests are `nodes` (id → ids it waits for)."""
-        submission = make_submission(slo=slo, nodes=nodes or {"a": []})
+    def ask(self, slo: float = 600.0, **options: Any) -> str:
+        """Begin a question with one request, `a`."""
+        submission = make_submission(slo=slo, nodes={"a": []}, **options)
         self.coordinator.start(submission)
         return submission.workflow_id
 

@@ -93,6 +93,14 @@ def test_a_request_goes_only_where_its_context_fits(world: LiveWorld) -> None:
     assert world.queue_of(world.ask()) == "gpu.a6000.x.b1"
 
 
+def test_a_request_goes_only_to_pools_with_its_tags(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1", tags=("us",)))
+    world.directory.announce(instance("b1", "a6000", tags=("eu", "quiet")))
+    assert world.queue_of(world.ask(tags=["eu"])) == "gpu.a6000.x.b1"
+    assert world.queue_of(world.ask(tags=["us", "quiet"])) == ""
+    assert world.queue_of(world.ask(model="m", tags=["us"])) == "gpu.a100.x.a1"
+
+
 def test_a_drain_is_heard_with_the_next_beat(world: LiveWorld) -> None:
     record = instance("a1")
     assert world.directory.announce(record) is False
