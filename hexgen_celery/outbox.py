@@ -14,12 +14,14 @@ from typing import Protocol
 
 import structlog
 
+from hexgen_celery.errors import HexgenError
 from hexgen_celery.fault_points import reach
 from hexgen_celery.names import SQL_STAGES, stage_task, stage_task_id
 from hexgen_celery.references import RequestRef
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.trace import traceable
 from hexgen_celery.transport.messages import Urgency
+from hexgen_celery.workflows.codec import dumps
 from hexgen_celery.workflows.definition import (
     Json,
     NodeKind,
@@ -171,8 +173,15 @@ class Sender:
         except Exception as error:
             # As above; besides, the requests behind this one must still be sent.
             log.warning("request not sent yet", request=str(entry.ref), error=_described(error))
+            self._keep_why(entry.ref, error)
             return None
         return Placement(placement) if isinstance(placement, str) else placement
+
+    def _keep_why(self, ref: RequestRef, error: Exception) -> None:
+        """Keep what a user can mend (nobody can take the request) with the request."""
+        if isinstance(error, HexgenError):
+            named = {"node": ref.node_id, "attempt": ref.attempt}
+            self._scripts.unsent(ref.workflow_id, named, dumps({"error": error.to_json()}))
 
 
 def _described(error: Exception) -> str:

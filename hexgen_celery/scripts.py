@@ -117,6 +117,10 @@ class Scripts:
         }
         return int(self._move("confirm", workflow_id, parameters))
 
+    def unsent(self, workflow_id: str, parameters: Json, error: str) -> bool:
+        """Keep why a request could not be sent; False when it does not wait for that."""
+        return bool(self._move("unsent", workflow_id, parameters, [error]))
+
     def renew(self, members: Sequence[str]) -> list[int]:
         """Extend leases; the positions in `members` of those that must stop."""
         if not members:

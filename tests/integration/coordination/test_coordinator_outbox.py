@@ -6,6 +6,8 @@ import redis
 
 from hexgen_celery.coordination import Coordinator, OutboxEntry
 from hexgen_celery.keys import Keys
+from hexgen_celery.router import NoPool
+from hexgen_celery.scripts import Scripts
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.definition import (
     WorkflowStatus,
@@ -22,6 +24,13 @@ from tests.integration.coordination.support import (
 )
 
 
+class _Unplaced(MemoryBroker):
+    """A publisher without any instance to send to."""
+
+    def publish(self, entry: OutboxEntry) -> str:
+        raise NoPool("no instance is ready")
+
+
 class TestOutbox:
     def test_what_could_not_be_sent_is_sent_later(
         self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
@@ -36,6 +45,31 @@ class TestOutbox:
         assert broker.messages[0].resent
         run_all(coordinator, broker)
         assert broker.result(submission.workflow_id).status is WorkflowStatus.ANSWERED
+
+    def test_why_nobody_could_take_it_is_told_when_its_question_expires(
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings
+    ) -> None:
+        broker = _Unplaced()
+        coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
+        submission = make_submission(slo=60.0, nodes=CHAIN)
+        coordinator.start(submission)
+        waiting = coordinator.status(submission.workflow_id)["nodes"][0]
+        assert waiting["error"]["code"] == NoPool.code
+        let_pass(redis_client, keys, 61)
+        assert coordinator.tick().expired == 1
+        result = broker.result(submission.workflow_id)
+        assert result.status is WorkflowStatus.EXPIRED
+        assert result.body["cause"] == (
+            "the deadline of 60 s passed; the last request error was: no instance is ready"
+        )
+
+    def test_an_attempt_that_runs_keeps_nothing_of_an_earlier_refusal(
+        self, coordinator: Coordinator, one: OutboxEntry, redis_client: redis.Redis, keys: Keys
+    ) -> None:
+        coordinator.claim(one.ref, worker="w")
+        scripts = Scripts(redis_client, keys, Settings())
+        named = {"node": one.ref.node_id, "attempt": one.ref.attempt}
+        assert not scripts.unsent(one.ref.workflow_id, named, "{}")
 
     def test_a_result_that_could_not_be_stored_is_stored_later(
         self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
