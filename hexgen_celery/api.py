@@ -28,6 +28,7 @@ from hexgen_celery.databases import open_databases
 from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission, UnknownWorkflow
 from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.keys import Keys
+from hexgen_celery.learning.store import CalibrationReport, KnowledgeStore
 from hexgen_celery.ledger import Ledger
 from hexgen_celery.names import ASK, ASK_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
@@ -270,6 +271,11 @@ class Client:
     def attainment(self) -> list[ClassAttainment]:
         """Questions and met deadlines by tenant and SLO class, since the deployment began."""
         return TenantReader(self._redis, self.keys).read()
+
+    @naming_a_lost_broker()
+    def calibration(self) -> CalibrationReport:
+        """How right the estimates of output tokens and remaining seconds were lately."""
+        return KnowledgeStore(self._redis, self.keys).calibration()
 
     @naming_a_lost_broker()
     def databases(self) -> list[DatabaseEntry]:

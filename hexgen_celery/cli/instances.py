@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.estimates import show_estimates
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.instances import InstanceDirectory
@@ -69,14 +70,7 @@ def _show(cli: CliContext, as_json: bool) -> None:
         return
     rows = [(r.name, r.queue, r.model, states[r.name], r.reason or "—", r.url) for r in records]
     console.print(table("", ("instance", "pool", "model", "state", "why", "server"), rows))
-    learnt = [
-        (name, c.count, f"{c.mape:.0%}", f"{c.bias:+.0%}", f"{c.coverage:.0%}")
-        for name, c in report.by_estimate.items()
-    ]
-    if learnt:
-        title = f"estimates, learnt from {report.questions} questions"
-        columns = ("estimate of", "judged", "error", "bias", "within p10–p90")
-        console.print(table(title, columns, learnt))
+    show_estimates(report)
 
 
 @click.group("policy", invoke_without_command=True)

@@ -9,6 +9,7 @@ import click
 
 from hexgen_celery.api import ClassAttainment
 from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.estimates import show_estimates
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 
 
@@ -17,7 +18,7 @@ from hexgen_celery.cli.output import console, json_option, moment, print_json, t
 @json_option
 @pass_cli
 def status_command(cli: CliContext, question_id: str | None, as_json: bool) -> None:
-    """Show the running questions and met deadlines by tenant, or one question by its ID."""
+    """Show what runs, met deadlines by tenant and how right estimates are; or one question."""
     if question_id is None:
         _show_running(cli, as_json)
         return
@@ -44,9 +45,11 @@ def _facts(status: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _show_running(cli: CliContext, as_json: bool) -> None:
     running, classes = cli.client.running(), cli.client.attainment()
+    estimates = cli.client.calibration()
     if as_json:
         tenants = [{**asdict(one), "attainment": one.attainment} for one in classes]
-        print_json({"running": [asdict(status) for status in running], "tenants": tenants})
+        shown = [asdict(status) for status in running]
+        print_json({"running": shown, "tenants": tenants, "estimates": asdict(estimates)})
         return
     rows = [
         (one.id, one.question, one.database, moment(one.submitted_at), moment(one.deadline))
@@ -56,6 +59,7 @@ def _show_running(cli: CliContext, as_json: bool) -> None:
     console.print(f"{len(rows)} running")
     if classes:
         _show_classes(classes)
+    show_estimates(estimates)
 
 
 def _show_classes(classes: list[ClassAttainment]) -> None:

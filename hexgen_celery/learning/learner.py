@@ -22,6 +22,7 @@ SAVE_SECONDS = 2.0
 # Saving may take this share of one process's time.
 SAVE_SHARE = 0.05
 BATCH = 1000
+BATCHES_AT_ONCE = 20
 
 
 class Learner:
@@ -51,7 +52,7 @@ class Learner:
             return 0
         if self._known is None:
             self._known, self._read = self._store.load()
-        learnt = sum(self._learn_from(event, self._known) for event in self._new_events())
+        learnt = self._learn_all_new(self._known)
         self._unsaved = self._unsaved or learnt > 0
         if self._unsaved and time.monotonic() >= self._save_after:
             self._save(self._known)
@@ -63,6 +64,15 @@ class Learner:
         if cast("str | None", self._client.get(self._lease)) != self._name:
             return False
         return bool(self._client.pexpire(self._lease, LEASE_MS))
+
+    def _learn_all_new(self, known: Knowledge) -> int:
+        learnt = 0
+        for _ in range(BATCHES_AT_ONCE):
+            events = self._new_events()
+            learnt += sum(self._learn_from(event, known) for event in events)
+            if len(events) < BATCH:
+                break
+        return learnt
 
     def _new_events(self) -> list[StreamEvent]:
         events = self._trace.after(self._read, BATCH)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hexgen_celery.api import Client
 from hexgen_celery.core.prefix import PrefixPart
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.learning import Learner
@@ -142,6 +143,8 @@ def test_calibration_is_kept_for_people(world: LiveWorld) -> None:
     assert report.questions == 24
     assert report.by_estimate["output tokens"].count == 12
     assert report.by_estimate["remaining seconds"].count == 12
+    with Client(world.settings) as client:
+        assert client.calibration() == report
 
 
 def test_a_request_that_waits_is_ranked_anew_when_estimates_change(world: LiveWorld) -> None:
@@ -189,3 +192,12 @@ def test_parts_are_what_caches_share() -> None:
         PrefixPart("part0", 8000),
         PrefixPart("part1", 8000),
     )
+
+
+def test_more_events_than_one_batch_are_caught_up_with(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hexgen_celery.learning.learner.BATCH", 7)
+    world.directory.announce(instance("a1"))
+    _answer(world, 9)
+    assert world.learner.learn() == 9
