@@ -70,9 +70,9 @@ class PrefixCaches:
         return shadow.ledger.cached_tokens(prefix) if shadow else 0
 
     def lookup(self, instance: str, factor: float) -> Callable[[Prefix], int]:
-        """`cached_tokens` of one instance, of which only the share `factor` is true."""
+        """`cached_tokens` of one instance in its server's tokens, `factor` for one of ours."""
         shadow = self._shadows[instance]
-        if factor >= 1.0:
+        if factor == 1.0:
             return shadow.ledger.cached_tokens
         return lambda prefix: int(factor * shadow.ledger.cached_tokens(prefix))
 

@@ -48,10 +48,12 @@ def outlook(
     *,
     now: float,
     slack_seconds: float = 0.0,
+    token_factor: float = 1.0,
 ) -> Outlook:
     """What is expected of `entry` at `now` (Unix seconds), on any of `profiles`.
 
-    Before anything was learnt of its step, the output is the call's own estimate.
+    Before anything was learnt of its step, the output is the call's own estimate. `token_factor`
+    turns the call's count of its prompt into the server's.
     """
     spec, submission = entry.spec, entry.submission
     output = known.output(spec.stage, spec.step, submission.database)
@@ -72,7 +74,7 @@ def outlook(
         database=submission.database,
         tenant=submission.tenant,
         model=str(submission.options.get("model", "")),
-        input_tokens=call.input_tokens,
+        input_tokens=round(token_factor * call.input_tokens),
         output_tokens=max(1.0, tokens),
         prefix=call.prefix,
         submitted_at=submission.submitted_at,

@@ -54,6 +54,24 @@ class CacheTruth:
         return min(1.0, self.reported / self.predicted)
 
 
+@dataclass(slots=True)
+class TokenTruth:
+    """Prompt tokens as a server counted them against ours, which go by the length of the text."""
+
+    counted: float = 0.0
+    reported: float = 0.0
+
+    def observe(self, counted: float, reported: float, decay: float) -> None:
+        """Take one request."""
+        self.counted = decay * self.counted + counted
+        self.reported = decay * self.reported + reported
+
+    @property
+    def factor(self) -> float:
+        """By what our counts are to be multiplied."""
+        return self.reported / self.counted if self.counted > 0 and self.reported > 0 else 1.0
+
+
 class Knowledge:
     """What is known, with what it was learnt from. Not thread-safe while it learns."""
 
@@ -63,6 +81,7 @@ class Knowledge:
         self.outputs = OutputEstimator()
         self.paths = PathEstimator()
         self.caches: dict[str, CacheTruth] = {}
+        self.tokens: dict[str, TokenTruth] = {}
         self._stages: dict[str, dict[str, float]] = {}
         self._output_pairs: Pairs = deque(maxlen=self._rates.calibration)
         self._path_pairs: Pairs = deque(maxlen=self._rates.calibration)
@@ -94,6 +113,11 @@ class Knowledge:
         truth = self.caches.get(instance)
         return 1.0 if truth is None else truth.factor
 
+    def token_factor(self, instance: str) -> float:
+        """The server's tokens for one of ours, which depends on its model."""
+        truth = self.tokens.get(instance)
+        return 1.0 if truth is None else truth.factor
+
     def stage_means(self, workflow: str) -> Mapping[str, float]:
         """Mean seconds that a question spends in each stage, in the order of the stages."""
         return self._stages.get(workflow, {})
@@ -114,6 +138,9 @@ class Knowledge:
                 name: [truth.predicted, truth.reported, truth.ever_reported]
                 for name, truth in self.caches.items()
             },
+            "tokens": {
+                name: [truth.counted, truth.reported] for name, truth in self.tokens.items()
+            },
             "output_pairs": [[*estimate, true] for estimate, true in self._output_pairs],
             "path_pairs": [[*estimate, true] for estimate, true in self._path_pairs],
         }
@@ -127,6 +154,7 @@ class Knowledge:
         known.paths = PathEstimator.from_json(state["paths"])
         known._stages = state["stages"]
         known.caches = {name: CacheTruth(*values) for name, values in state["caches"].items()}
+        known.tokens = {name: TokenTruth(*values) for name, values in state["tokens"].items()}
         known._output_pairs.extend(_pairs(state["output_pairs"]))
         known._path_pairs.extend(_pairs(state["path_pairs"]))
         return known
@@ -138,9 +166,13 @@ class Knowledge:
             self.outputs.observe(
                 request.stage, request.step, request.database, request.output_tokens
             )
+        if request.input_counted > 0 and request.input_tokens > 0 and request.instance:
+            tokens = self.tokens.setdefault(request.instance, TokenTruth())
+            tokens.observe(request.input_counted, request.input_tokens, self._rates.decay)
         if request.cached_predicted is not None:
             truth = self.caches.setdefault(request.instance, CacheTruth())
-            truth.observe(request.cached_predicted, request.cached_tokens, self._rates.decay)
+            predicted = self.token_factor(request.instance) * request.cached_predicted
+            truth.observe(predicted, request.cached_tokens, self._rates.decay)
 
     def _learn_path(self, lesson: QuestionLesson) -> None:
         nodes = path_nodes(lesson.intervals)

@@ -14,7 +14,8 @@ from hexgen_celery.workflows.definition import Json, LlmCall, NodeStatus, Workfl
 class RequestLesson:
     """One completed LLM request and what was believed of it when it was sent.
 
-    Tokens and seconds. `cached_predicted` is the shadow cache's own belief, before correction.
+    Tokens and seconds. `input_tokens` is the server's count of the prompt, `input_counted` ours by
+    the length of its text. `cached_predicted` is the shadow cache's own belief, before correction.
     Beliefs are None where the trace does not hold them (any more).
     """
 
@@ -25,6 +26,8 @@ class RequestLesson:
     instance: str
     output_tokens: float
     cached_tokens: float
+    input_tokens: float = 0.0
+    input_counted: float = 0.0
     output_believed: Estimate | None = None
     remaining_believed: Estimate | None = None
     cached_predicted: float | None = None
@@ -52,9 +55,9 @@ def question_lesson(record: WorkflowRecord, trace: Iterable[Json]) -> QuestionLe
         workflow=record.submission.workflow,
         database=database,
         requests=tuple(
-            _request_lesson(name, node, database, sent.get((name, node.attempt), {}))
+            _request_lesson(node, call, database, sent.get((name, node.attempt), {}))
             for name, node in done.items()
-            if isinstance(node.spec.call, LlmCall)
+            if isinstance(call := node.spec.call, LlmCall)
         ),
         intervals=tuple(filter(None, (node.interval for node in done.values()))),
         whole=record.status is WorkflowStatus.ANSWERED and not record.best_effort,
@@ -62,19 +65,21 @@ def question_lesson(record: WorkflowRecord, trace: Iterable[Json]) -> QuestionLe
 
 
 def _request_lesson(
-    name: str, node: StoredNode, database: str, sent: Mapping[str, object]
+    node: StoredNode, call: LlmCall, database: str, sent: Mapping[str, object]
 ) -> RequestLesson:
     result = node.outcome.get("result") or {}
     instance = str(node.record.get("instance") or "")
     predicted = sent.get("cached") if sent.get("instance") == instance else None
     return RequestLesson(
-        node_id=name,
+        node_id=node.spec.id,
         stage=node.spec.stage,
         step=node.spec.step,
         database=database,
         instance=instance,
         output_tokens=float(result.get("output_tokens", 0)),
         cached_tokens=float(result.get("cached_tokens", 0)),
+        input_tokens=float(result.get("input_tokens", 0)),
+        input_counted=float(call.input_tokens),
         output_believed=_estimate(sent, "output"),
         remaining_believed=_estimate(sent, "remaining"),
         cached_predicted=float(str(predicted)) if predicted is not None else None,

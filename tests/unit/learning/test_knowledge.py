@@ -122,13 +122,14 @@ def test_nothing_is_claimed_about_what_was_never_seen() -> None:
     assert known.output("s", "x", "db") is None
     assert known.remaining("s", "x", 0, "db", 2.0) is None
     assert known.cache_factor("a1") == 1.0
+    assert known.token_factor("a1") == 1.0
     assert known.calibration() == {}
 
 
 def _lesson(output: float, cached: tuple[float, float] | None = None) -> QuestionLesson:
     predicted, reported = cached or (None, 0.0)
     request = RequestLesson(
-        "a", "s", "x", "db", "a1", output, reported, Estimate(100, 50, 150),
+        "a", "s", "x", "db", "a1", output, reported, 1300.0, 1000.0, Estimate(100, 50, 150),
         Estimate(9, 1, 20), predicted,
     )  # fmt: skip
     intervals = (_interval("a", 0, 4), _interval("b", 4, 10, "t", "y"))
@@ -138,7 +139,7 @@ def _lesson(output: float, cached: tuple[float, float] | None = None) -> Questio
 def test_estimates_follow_what_happens_and_survive_storage() -> None:
     known = Knowledge()
     for _ in range(200):
-        known.learn(_lesson(300.0, (1000.0, 500.0)))
+        known.learn(_lesson(300.0, (1000.0, 650.0)))
     stored = Knowledge.from_json(json.loads(json.dumps(known.to_json())))
     for each in (known, stored):
         output = each.output("s", "x", "db")
@@ -148,6 +149,7 @@ def test_estimates_follow_what_happens_and_survive_storage() -> None:
         assert remaining is not None
         assert remaining.mean == pytest.approx(4 + 6, rel=0.1)
         assert each.cache_factor("a1") == pytest.approx(0.5)
+        assert each.token_factor("a1") == pytest.approx(1.3)
         assert dict(each.stage_means("w")) == {"s": 4.0, "t": 6.0}
         assert each.questions == 200
         found = each.calibration()

@@ -51,6 +51,11 @@ def test_what_was_learnt_takes_its_place() -> None:
     assert {"output", "output_p10", "remaining", "remaining_p90"} <= set(expected.reasons())
 
 
+def test_prompts_are_counted_as_the_server_counts_them() -> None:
+    expected = outlook(ENTRY, CALL, Knowledge(), PROFILES, now=110.0, token_factor=1.3)
+    assert expected.view.input_tokens == 2600
+
+
 def test_no_more_output_is_expected_than_the_request_may_give() -> None:
     assert outlook(ENTRY, CALL, _taught(900.0), PROFILES, now=110.0).view.output_tokens == 200.0
 
