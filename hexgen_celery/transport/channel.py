@@ -9,6 +9,7 @@ from queue import Empty
 from typing import Any
 
 import redis
+import structlog
 from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps
 from kombu.utils.scheduling import cycle_by_name
@@ -20,9 +21,11 @@ from hexgen_celery.names import SQL_QUEUE
 from hexgen_celery.transport import process
 from hexgen_celery.transport.lanes import Lane, ListLane, SortedLane
 from hexgen_celery.transport.leases import LeaseKeeper, LeaseRules
-from hexgen_celery.transport.messages import Claimed, kombu_message, outgoing
+from hexgen_celery.transport.messages import Claimed, Outgoing, kombu_message, outgoing
 from hexgen_celery.transport.qos import LeasedQoS
 from hexgen_celery.transport.scripts import Nothing, QueueScripts, queue_script
+
+log = structlog.get_logger(__name__)
 
 SORTED_PREFIX = "gpu."
 SORTED_LANE = "all sorted sets"
@@ -113,11 +116,11 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         if batch is not None:
             batch.add("eval", *self._put_command(queue, message))
             return
-        self.scripts.put(outgoing(queue, message, time.time()))
+        self.scripts.put(_outgoing(queue, message))
 
     def _put_command(self, queue: str, message: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments of an EVAL that queues `message`, for pipelines."""
-        sent = outgoing(queue, message, time.time())
+        sent = _outgoing(queue, message)
         return (queue_script("put").text, 1, self.root, sent.token, sent.value)
 
     # --- Getting
@@ -319,6 +322,16 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
             _, lane = self._lanes.popitem()
             self._close_lane(lane)
         super().close()
+
+
+def _outgoing(queue: str, message: dict[str, Any]) -> Outgoing:
+    """The message to store; one whose urgency cannot be read is queued all the same, and named."""
+    sent = outgoing(queue, message, time.time())
+    if sent.unread is not None:
+        log.warning(
+            "urgency unread: queued by arrival", queue=queue, token=sent.token, cause=sent.unread
+        )
+    return sent
 
 
 class SentinelChannel(Channel, kombu_redis.SentinelChannel):  # type: ignore[misc]

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import math
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,9 @@ from hexgen_celery.core.admission import ClaimCost
 
 HEADER = "hexgen"
 """The message header that carries an urgency, as `Urgency.to_header` builds it."""
+
+HEADER_VERSION = 1
+"""The form of that header; a change that an older reader would misread takes the next number."""
 
 _STRUCT = struct.Struct(">BHHdddIIQQ")
 _LIST, _SORTED = 0, 1
@@ -50,20 +52,41 @@ class Urgency:
         """What admission compares with an allowance."""
         return ClaimCost(self.kv_tokens, self.prefill_tokens)
 
-    def to_header(self) -> list[float | None]:
-        """The value of the message header; JSON has no infinity, so None stands for it."""
+    def to_header(self) -> dict[str, Any]:
+        """The value of the message header: `version` and seven `numbers`.
+
+        JSON has no infinity, so None stands for it.
+        """
         until = None if math.isinf(self.feasible_until) else self.feasible_until
         work = (self.kv_tokens, self.prefill_tokens, self.prefill_us, self.decode_us)
-        return [self.key, until, self.since, *work]
+        return {"version": HEADER_VERSION, "numbers": [self.key, until, self.since, *work]}
 
     @classmethod
-    def from_header(cls, values: Iterable[Any]) -> Urgency:
+    def from_header(cls, header: Any) -> Urgency:
         """The urgency in a message header.
 
         Raises:
-            ValueError: it is not what `to_header` builds.
+            ValueError: it is of another version, or not what `to_header` builds.
         """
-        key, until, since, kv_tokens, prefill_tokens, prefill_us, decode_us = values
+        version = header.get("version") if isinstance(header, dict) else None
+        if type(version) is not int or version != HEADER_VERSION:
+            raise ValueError(f"version {version!r} of the header, not {HEADER_VERSION}")
+        try:
+            return cls._from_numbers(*header["numbers"])
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError(f"not a header of version {HEADER_VERSION}: {error!r}") from error
+
+    @classmethod
+    def _from_numbers(
+        cls,
+        key: Any,
+        until: Any,
+        since: Any,
+        kv_tokens: Any,
+        prefill_tokens: Any,
+        prefill_us: Any,
+        decode_us: Any,
+    ) -> Urgency:
         return cls(
             float(key),
             math.inf if until is None else float(until),
@@ -104,10 +127,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message about to be queued: its token, and the value that the put script stores."""
+    """A message about to be queued: its token, and the value that the put script stores.
+
+    `unread` says why its urgency header could not be read, where it had such a one.
+    """
 
     token: str
     value: bytes = field(repr=False)
+    unread: str | None = None
 
 
 def token_of(identity: str) -> str:
@@ -123,18 +150,21 @@ def outgoing(queue: str, message: dict[str, Any], now: float) -> Outgoing:
     """Kombu's `message` for a sorted set.
 
     With an urgency header its identity is its task id, so that a request which is sent twice waits
-    once. Without one (a client that knows nothing of us) it is the publication, and it waits in
-    order of arrival at `now` (Unix seconds).
+    once. Without one (a client that knows nothing of us) it is the publication. Without one that
+    can be read (a client of another release) it waits in order of arrival at `now` (Unix seconds).
     """
     headers = message.get("headers") or {}
-    values = headers.get(HEADER)
-    if values is None:
-        identity, urgency = message["properties"]["delivery_tag"], Urgency(now, since=now)
-    else:
+    header = headers.get(HEADER)
+    identity, urgency, unread = message["properties"]["delivery_tag"], Urgency(now, since=now), None
+    if header is not None:
         headers = {name: value for name, value in headers.items() if name != HEADER}
         message = {**message, "headers": headers}
-        identity, urgency = str(headers.get("id")), Urgency.from_header(values)
-    return Outgoing(token_of(identity), encode(queue, urgency, dumps(message).encode()))
+        identity = str(headers.get("id"))
+        try:
+            urgency = Urgency.from_header(header)
+        except ValueError as error:
+            unread = str(error)
+    return Outgoing(token_of(identity), encode(queue, urgency, dumps(message).encode()), unread)
 
 
 def encode(queue: str, urgency: Urgency, payload: bytes) -> bytes:

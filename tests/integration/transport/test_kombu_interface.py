@@ -19,7 +19,7 @@ import pytest
 import redis
 from kombu.exceptions import ChannelError
 
-from hexgen_celery.transport.messages import HEADER, Urgency
+from hexgen_celery.transport.messages import HEADER, HEADER_VERSION, Urgency
 from hexgen_celery.transport.transport import SentinelTransport, Transport
 from tests.integration.transport.probe import Broker, wait_for
 from workers.embedded_redis import EmbeddedRedis, free_port
@@ -284,6 +284,23 @@ def test_tls_is_spoken(server: EmbeddedRedis, broker: Broker, tmp_path: Path) ->
                 publish(connection, queue, "a")
                 (message,) = get_all(connection, queue)
                 message.ack()
+    assert broker.is_empty()
+
+
+def test_messages_of_another_release_are_delivered_by_arrival(
+    connection: kombu.Connection, broker: Broker
+) -> None:
+    later = {"version": HEADER_VERSION + 1, "latest_start": 1.0}
+    unversioned = [0.0, None, 0.0, 0, 0, 0, 0]
+    publish(connection, "sql", "later", headers={"id": "a", HEADER: later})
+    publish(connection, "sql", "unversioned", headers={"id": "b", HEADER: unversioned})
+    urgent = Urgency(1.0).to_header()
+    publish(connection, "sql", "urgent", headers={"id": "c", HEADER: urgent})
+    messages = get_all(connection, "sql")
+    assert [message.decode() for message in messages] == ["urgent", "later", "unversioned"]
+    assert {message.headers[HEADER]["version"] for message in messages} == {HEADER_VERSION}
+    for message in messages:
+        message.ack()
     assert broker.is_empty()
 
 

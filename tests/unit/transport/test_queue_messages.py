@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hexgen_celery.transport.channel import is_sorted
 from hexgen_celery.transport.messages import (
     HEADER,
+    HEADER_VERSION,
     Claimed,
     Urgency,
     decode,
@@ -56,13 +57,56 @@ def test_an_urgency_survives_its_header(urgency: Urgency) -> None:
 
 
 def test_more_tokens_than_the_header_holds_are_cut() -> None:
-    assert Urgency.from_header([1, None, 0, 2**40, 2**40, 0, 0]).kv_tokens == 2**32 - 1
+    header = {"version": HEADER_VERSION, "numbers": [1, None, 0, 2**40, 2**40, 0, 0]}
+    assert Urgency.from_header(header).kv_tokens == 2**32 - 1
 
 
-@pytest.mark.parametrize("header", [[], [1, 2], "latest", [None] * 7])
+NUMBERS = [5.0, None, 0, 1, 1, 1, 1]
+OTHER_FORMS = [
+    *({"version": HEADER_VERSION, "numbers": n} for n in ([], [1, 2], "latest", [None] * 7, None)),
+    {"version": HEADER_VERSION},
+    {"version": HEADER_VERSION, "numbers": [1.0, None, 0, math.inf, 0, 0, 0]},
+]
+OTHER_VERSIONS = [
+    {"version": HEADER_VERSION + 1, "numbers": NUMBERS},
+    {"version": HEADER_VERSION + 1, "latest_start": 5.0},
+    {"version": True, "numbers": NUMBERS},
+    {"version": None},
+    {"numbers": NUMBERS},
+    NUMBERS,
+    "latest",
+]
+
+
+@pytest.mark.parametrize("header", OTHER_FORMS)
 def test_a_header_of_another_form_is_refused(header: Any) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(ValueError, match=r"could|convert|header of version|not"):
         Urgency.from_header(header)
+
+
+@pytest.mark.parametrize("header", OTHER_VERSIONS)
+def test_a_header_of_another_version_is_refused_and_both_versions_are_named(header: Any) -> None:
+    with pytest.raises(ValueError, match=rf"version .* of the header, not {HEADER_VERSION}"):
+        Urgency.from_header(header)
+
+
+@pytest.mark.parametrize("header", OTHER_FORMS + OTHER_VERSIONS)
+def test_a_message_whose_header_cannot_be_read_waits_by_arrival_under_its_task_id(
+    header: Any,
+) -> None:
+    sent = outgoing("sql", message(**{HEADER: header}), 3.0)
+    stored = decode(sent.token, sent.value)
+    assert stored.urgency == Urgency(3.0, since=3.0)
+    assert sent.token == token_of("w/n/1")
+    assert sent.unread
+    delivered = kombu_message(Claimed(stored))
+    assert delivered["body"] == message()["body"]
+    assert delivered["headers"][HEADER] == Urgency(3.0, since=3.0).to_header()
+
+
+def test_a_header_that_is_read_leaves_nothing_to_say() -> None:
+    assert outgoing("sql", message(), 0.0).unread is None
+    assert outgoing("sql", message(**{HEADER: Urgency(1.0).to_header()}), 0.0).unread is None
 
 
 @given(st.text(), st.text())
