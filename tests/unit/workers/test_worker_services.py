@@ -68,24 +68,28 @@ class _Server:
         self.check()
 
 
+def _ready(announcer: Announcer) -> bool:
+    return announcer.ready
+
+
 def test_an_instance_is_ready_once_a_probe_was_completed_and_as_long_as_requests_are() -> None:
     directory, server = _Directory(), _Server()
     announcer = Announcer(directory, RECORD, server, interval_seconds=0.01)
     announcer.start()
     assert directory.announced[0].state == InstanceState.STARTING
     record = directory.wait_for(InstanceState.READY)
-    assert announcer.ready
+    assert _ready(announcer)
     assert record.epoch > 0
     server.trouble = ModelUnavailable("nobody is there")
     for _ in range(3):
         announcer.failed("connection refused")
-    assert not announcer.ready
+    assert not _ready(announcer)
     assert "nobody is there" in directory.wait_for(InstanceState.DOWN).reason
     server.trouble = None
     assert directory.wait_for(InstanceState.READY).epoch > record.epoch
     announcer.stop()
     assert directory.withdrawn[-1] == "a1"
-    assert not announcer.ready
+    assert not _ready(announcer)
 
 
 def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> None:
@@ -94,7 +98,7 @@ def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> Non
     announcer = Announcer(directory, RECORD, server, interval_seconds=0.01)
     announcer.start()
     assert "4096" in directory.wait_for(InstanceState.DOWN).reason
-    assert not announcer.ready
+    assert not _ready(announcer)
     announcer.stop()
 
 
@@ -105,7 +109,7 @@ def test_an_operator_drains_and_resumes_it() -> None:
     directory.wait_for(InstanceState.READY)
     directory.drained = True
     directory.wait_for(InstanceState.DRAINING)
-    assert not announcer.ready
+    assert not _ready(announcer)
     directory.drained = False
     directory.wait_for(InstanceState.READY)
     announcer.stop()
