@@ -33,6 +33,7 @@ from hexgen_celery.settings_problems import invalid_settings, misspelt_variable
 
 Positive = Annotated[float, Field(gt=0)]
 PositiveInt = Annotated[int, Field(gt=0)]
+Tokens = Annotated[int, Field(gt=0, le=10_000_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 
 
@@ -117,12 +118,12 @@ class PipelineSettings(Section):
     candidates: Annotated[int, Field(ge=1, le=16)] = 3
     correction_rounds: Annotated[int, Field(ge=0, le=10)] = 2
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
-    seed: int = 7
-    max_tokens: PositiveInt = 1024
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 7
+    max_tokens: Tokens = 1024
     unit_tests: bool = True
     linking: Literal["auto", "model", "rules"] = "auto"
     linking_slo_seconds: Annotated[float, Field(ge=0)] = 5.0
-    schema_tokens: PositiveInt = 24_000
+    schema_tokens: Tokens = 24_000
     waves: bool = False
     agreement: Literal["auto"] | Annotated[int, Field(ge=0, le=16)] = "auto"
     degrade: bool = True

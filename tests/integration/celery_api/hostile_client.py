@@ -5,11 +5,13 @@ Only Celery is installed there. The last line printed is JSON.
 
 import json
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from celery import Celery
 
 app = Celery("stock", broker=sys.argv[1], backend=sys.argv[1])
-DEEP = None
+DEEP: Any = None
 for _ in range(400):
     DEEP = {"a": [DEEP]}
 GOOD = {"question": "Who can fly?", "database": "heroes", "slo_seconds": 60}
@@ -45,7 +47,7 @@ FIELDS = ("question", "database", "slo_seconds", "tenant", "evidence", "submitte
 OPTIONS = ("candidates", "correction_rounds", "temperature", "seed", "max_tokens", "unit_tests")
 
 
-def submissions():
+def submissions() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any], Any]]:
     """(name, args, kwargs, task_id) of each."""
     for field in FIELDS:
         for name, value in {**ODD_TEXTS, **WRONG_TYPES}.items():
@@ -103,7 +105,7 @@ RAW = [
 ]
 
 
-def send_raw():
+def send_raw() -> None:
     """Messages that no Celery client would make."""
     with app.connection_for_write() as connection:
         for body, headers, content_type in RAW:
@@ -117,7 +119,7 @@ def send_raw():
             )
 
 
-def outcome(pending):
+def outcome(pending: Any) -> list[Any]:
     try:
         answer = pending.get(timeout=60)
         return ["answered", str(answer.get("status"))]
