@@ -7,10 +7,15 @@ import http.client
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
+import redis
 from celery import Celery
 from kombu.exceptions import OperationalError
 
 from hexgen_celery.app import create_app
+from hexgen_celery.errors import BrokerUnavailable
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.keys import Keys
+from hexgen_celery.redis_client import connect
 from hexgen_celery.settings import Settings
 from workers.cluster_plan import ClusterPlan
 
@@ -19,20 +24,34 @@ _HEALTH_SECONDS = 1.0
 
 
 def wait_until_ready(settings: Settings, plan: ClusterPlan, tend: Callable[[], bool]) -> bool:
-    """Wait until all servers are healthy and all workers answer; False when `tend` says stop.
+    """Wait until all servers are healthy, all workers answer and all emulated instances are ready.
 
-    `tend` is called between two looks and paces them.
+    `tend` is called between two looks and paces them; False when it says stop. Servers that others
+    run are not waited for.
     """
     app = create_app(settings, "client")
     servers = {instance.url for instance in plan.instances if instance.emulated}
     workers = {spec.name for spec in plan.workers}
-    while servers or workers:
+    instances = {instance.name for instance in plan.instances if instance.emulated}
+    while servers or workers or instances:
         if not tend():
             return False
         servers = {url for url in servers if not is_healthy(url)}
         if not servers:
             workers -= set(answering_workers(app, len(workers)))
+        if not workers:
+            instances -= ready_instances(settings)
     return True
+
+
+def ready_instances(settings: Settings) -> set[str]:
+    """Names of the instances that requests can be sent to now."""
+    with contextlib.suppress(BrokerUnavailable, redis.RedisError), connect(settings) as client:
+        directory = InstanceDirectory(client, Keys(settings.broker.prefix))
+        now, records = directory.snapshot()
+        dead_after = settings.workers.dead_after_seconds
+        return {record.name for record in records if record.alive(now, dead_after)}
+    return set()
 
 
 def is_healthy(url: str, path: str = "/health") -> bool:
