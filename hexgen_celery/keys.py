@@ -101,12 +101,12 @@ class Keys:
 
     @property
     def placements(self) -> str:
-        """Stream: prompt beginnings sent to instances, capped; routers follow what is cached by it."""
+        """Stream: prompt beginnings sent to instances, by which routers follow what is cached."""
         return self._key("placements")
 
     @property
     def estimates(self) -> str:
-        """Hash: `state` (JSON of what was learnt), `version`, `learnt` (stream id), `calibration`."""
+        """Hash: `state` (what was learnt, JSON), `version`, `learnt` (stream id), `calibration`."""
         return self._key("estimates")
 
     @property
