@@ -6,6 +6,7 @@ build/tuner/index.html.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -156,4 +157,6 @@ def _write_report(entries: Sequence[TuningEntry], started: float) -> None:
     )
     REPORT.mkdir(parents=True, exist_ok=True)
     page = f"<!doctype html><meta charset=utf-8><h1>Following the load</h1><ul>{phases}</ul>"
+    decisions = [entry.to_json() for entry in entries]
+    (REPORT / "decisions.json").write_text(json.dumps(decisions, indent=2), encoding="utf-8")
     (REPORT / "index.html").write_text(f"{page}{alpha}{loss}", encoding="utf-8")
