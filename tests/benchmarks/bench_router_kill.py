@@ -25,12 +25,12 @@ PROFILES = {
     "c1": "a6000-x4-llama-3.1-70b",
 }
 VICTIM = "a2"
-RATE = 8.0
-SLO_SECONDS = 4.0
+RATE = 14.0
+SLO_SECONDS = 2.5
 KILLED_AT, BACK_AT, END_AT = 12.0, 48.0, 62.0
 # Questions are judged from so long after the kill on, until the instance is back.
 SETTLED_SECONDS = 30.0
-OUTPUT_TOKENS = 200
+OUTPUT_TOKENS = 400
 PATIENCE_SECONDS = 60.0
 GRACE_SECONDS = 15.0
 
@@ -47,7 +47,7 @@ class Ended:
 
 def run() -> list[Row]:
     """Three rows; about two and a half minutes."""
-    with emulated_cluster(PROFILES, SPEED) as (workers, servers):
+    with emulated_cluster(PROFILES, SPEED, answer_tokens=OUTPUT_TOKENS) as (workers, servers):
         events = {
             KILLED_AT: lambda: servers.kill(VICTIM),
             BACK_AT: lambda: servers.start(VICTIM),
@@ -56,7 +56,7 @@ def run() -> list[Row]:
     judged = [e for e in ended if KILLED_AT + SETTLED_SECONDS <= e.sent < BACK_AT]
     back = [e.sent - BACK_AT for e in ended if e.sent >= BACK_AT and e.instance == VICTIM]
     others = {name: profile for name, profile in PROFILES.items() if name != VICTIM}
-    with emulated_cluster(others, SPEED) as (workers, _):
+    with emulated_cluster(others, SPEED, answer_tokens=OUTPUT_TOKENS) as (workers, _):
         three = _load(workers, BACK_AT - KILLED_AT - SETTLED_SECONDS + GRACE_SECONDS, {})
     reference = [e for e in three if e.sent >= GRACE_SECONDS]
     behind = 100 * (_attainment(reference) - _attainment(judged))

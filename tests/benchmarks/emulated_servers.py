@@ -19,13 +19,20 @@ from workers import children
 from workers.embedded_redis import EmbeddedRedis
 
 MODEL = "m"
+ANSWER_TOKENS = 64
 SPEED_VARIABLE = "HEXGEN_EMULATOR__SPEED"
 
 
 class EmulatedServers:
-    """Servers by instance name (name → profile), each on a port of its own that it keeps."""
+    """Servers by instance name (name → profile), each on a port of its own that it keeps.
 
-    def __init__(self, profiles: Mapping[str, str], speed: float) -> None:
+    Answers have `answer_tokens`.
+    """
+
+    def __init__(
+        self, profiles: Mapping[str, str], speed: float, answer_tokens: int = ANSWER_TOKENS
+    ) -> None:
+        self._answer_tokens = answer_tokens
         self._profiles = profiles
         self._speed = speed
         self._ports = {name: _free_port() for name in profiles}
@@ -35,6 +42,7 @@ class EmulatedServers:
         """Start a server; returns when it listens."""
         options = ["--profile", self._profiles[name], "--model", MODEL]
         options += ["--port", str(self._ports[name]), "--speed", str(self._speed)]
+        options += ["--filler-tokens", str(self._answer_tokens)]
         command = [sys.executable, "-m", "workers.emulator", *options]
         process = children.spawn(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
@@ -76,6 +84,7 @@ def emulated_cluster(
     speed: float,
     *,
     concurrency: int = 64,
+    answer_tokens: int = ANSWER_TOKENS,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[LocalWorkers, EmulatedServers]]:
     """Redis, workers and servers; `environment` holds further settings of the workers."""
@@ -83,7 +92,7 @@ def emulated_cluster(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-emul-")))
         redis = stack.enter_context(EmbeddedRedis(directory / "redis"))
-        servers = EmulatedServers(profiles, speed)
+        servers = EmulatedServers(profiles, speed, answer_tokens)
         stack.callback(servers.stop)
         for name in profiles:
             servers.start(name)
