@@ -379,7 +379,11 @@ def _settings(given: Settings | str | None) -> Settings:
     settings = load_settings()
     if given is None:
         return settings
-    broker = BrokerSettings(url=SecretStr(given), prefix=settings.broker.prefix)
+    broker = BrokerSettings(
+        url=SecretStr(given),
+        prefix=settings.broker.prefix,
+        sentinel_master=settings.broker.sentinel_master,
+    )
     return settings.model_copy(update={"broker": broker})
 
 

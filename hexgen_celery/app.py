@@ -9,6 +9,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from hexgen_celery.broker import broker_url, celery_url, queue_url
+from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.keys import Keys
 from hexgen_celery.names import (
     ASK,
@@ -20,8 +21,9 @@ from hexgen_celery.names import (
     SQL_TASKS,
     TUNE_QUEUE,
 )
+from hexgen_celery.sentinels import transport_options
 from hexgen_celery.settings import Settings
-from hexgen_celery.transport import ALIAS
+from hexgen_celery.transport import ALIAS, SENTINEL_ALIAS
 
 Role = Literal["client", "llm", "sql", "control"]
 Route = Callable[..., dict[str, Any] | None]
@@ -40,6 +42,7 @@ def create_app(settings: Settings, role: Role = "client") -> Celery:
     Raises:
         BrokerUnavailable: no broker is configured or running.
     """
+    settings = resolve_broker(settings)
     url = broker_url(settings)
     app = Celery(
         f"hexgen.{role}",
@@ -119,6 +122,8 @@ def _transport(settings: Settings) -> dict[str, Any]:
         "health_check_interval": HEALTH_CHECK_SECONDS,
         "visibility_timeout": settings.broker.visibility_timeout_seconds,
     }
+    sentinels = transport_options(settings.broker)
+    options |= sentinels
     if settings.broker.transport == "kombu":
         return {"broker_transport_options": options}
     queues = settings.queues
@@ -132,12 +137,16 @@ def _transport(settings: Settings) -> dict[str, Any]:
         "claim_patience": queues.patience,
         "claim_depth": queues.depth,
     }
-    return {"broker_transport": ALIAS, "broker_transport_options": options}
+    alias = SENTINEL_ALIAS if sentinels else ALIAS
+    return {"broker_transport": alias, "broker_transport_options": options}
 
 
 def _connections(settings: Settings) -> dict[str, Any]:
     timeout = settings.broker.socket_timeout_seconds
-    visibility = settings.broker.visibility_timeout_seconds
+    backend = {
+        "visibility_timeout": settings.broker.visibility_timeout_seconds,
+        **transport_options(settings.broker),
+    }
     return {
         "broker_connection_timeout": timeout,
         "broker_connection_retry_on_startup": True,
@@ -147,7 +156,7 @@ def _connections(settings: Settings) -> dict[str, Any]:
         "redis_socket_connect_timeout": timeout,
         "redis_socket_keepalive": True,
         "redis_backend_health_check_interval": HEALTH_CHECK_SECONDS,
-        "result_backend_transport_options": {"visibility_timeout": visibility},
+        "result_backend_transport_options": backend,
     }
 
 

@@ -7,10 +7,11 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.sentinels import names_sentinels, parse, sentinel_url
 from hexgen_celery.settings import Settings
-from hexgen_celery.transport import ALIAS, register_aliases
+from hexgen_celery.transport import ALIAS, SENTINEL_ALIAS, register_aliases
 
-SCHEMES = ("redis", "rediss", "unix")
+SCHEMES = ("redis", "rediss", "unix", "sentinel")
 CELERY_SOCKET_SCHEME = "redis+socket"
 
 
@@ -19,9 +20,13 @@ def broker_url(settings: Settings) -> str:
 
     Raises:
         BrokerUnavailable: it is `embedded` and no cluster runs.
-        InvalidSettings: the scheme is unknown or the password file cannot be read.
+        InvalidSettings: the scheme is unknown, the password file cannot be read, or Sentinels are
+            named without their master.
     """
     broker = resolve_broker(settings).broker
+    if names_sentinels(broker.url.get_secret_value()):
+        file = broker.password_file
+        return sentinel_url(broker, None if file is None else _read_password(file)).text()
     parts = urlsplit(broker.url.get_secret_value())
     if parts.scheme not in SCHEMES:
         raise InvalidSettings(
@@ -43,12 +48,16 @@ def celery_url(url: str) -> str:
 def queue_url(url: str, transport: str) -> str:
     """`url` as Kombu must see it to take our transport (`urgency`) or its own (`kombu`).
 
-    The transport of a socket URL is taken from its scheme, whatever `broker_transport` says.
+    The transport of a socket URL is taken from its scheme, whatever `broker_transport` says. Of
+    Sentinels it is told the first; Kombu takes the transport of each further URL from its scheme,
+    and so the transport option `sentinels` names them to ours.
     """
     known = celery_url(url)
     if transport == "kombu":
         return known
     register_aliases()
+    if names_sentinels(url):
+        return parse(url).parts(SENTINEL_ALIAS)[0]
     return known.replace(CELERY_SOCKET_SCHEME, f"{ALIAS}+socket", 1)
 
 

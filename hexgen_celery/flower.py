@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import flower.views
-import redis
 
 from hexgen_celery.app import create_app
-from hexgen_celery.broker import broker_url
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.keys import Keys
+from hexgen_celery.redis_client import unchecked_client
 from hexgen_celery.settings import Settings, load_settings
 from hexgen_celery.transport.inspection import QueueInspector
 
@@ -48,8 +47,7 @@ class FlowerBroker:
     """Queue lengths for Flower's Broker page and API, which know LLEN alone by themselves."""
 
     def __init__(self, settings: Settings) -> None:
-        url, timeout = broker_url(settings), settings.broker.socket_timeout_seconds
-        client = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout)
+        client = unchecked_client(settings, decode=False)
         self._inspector = QueueInspector(client, Keys(settings.broker.prefix).queue_root)
 
     async def queues(self, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError
 
 from hexgen_celery.broker import broker_url
 from hexgen_celery.errors import BrokerUnavailable, InvalidSettings
+from hexgen_celery.sentinels import names_sentinels, parse, sentinel_client
 from hexgen_celery.settings import Settings
 
 HEALTH_CHECK_SECONDS = 25
@@ -60,28 +63,30 @@ def naming_a_lost_broker() -> Iterator[None]:
 
 
 def _checked(settings: Settings, *, decode: bool) -> redis.Redis:
-    client = _client(settings, decode)
+    client = unchecked_client(settings, decode=decode)
     try:
         client.ping()
+    except MasterNotFoundError as error:
+        client.close()
+        raise _no_master(settings, error) from error
     except redis.RedisError as error:
         client.close()
         raise _unavailable(settings, error) from error
     return client
 
 
-def _client(settings: Settings, decode: bool) -> redis.Redis:
-    timeout = settings.broker.socket_timeout_seconds
-    backoff = ExponentialWithJitterBackoff(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS)
+def unchecked_client(settings: Settings, *, decode: bool) -> redis.Redis:
+    """A client that has not connected yet; it answers in `str` if `decode`, else in bytes.
+
+    Raises:
+        BrokerUnavailable: the broker is `embedded` and no cluster runs.
+        InvalidSettings: the URL or the password file is unusable.
+    """
+    url, options = broker_url(settings), _connection_options(settings, decode)
+    if names_sentinels(url):
+        return sentinel_client(url, settings.broker, **options)
     try:
-        client = redis.Redis.from_url(
-            broker_url(settings),
-            decode_responses=decode,
-            socket_timeout=timeout,
-            socket_connect_timeout=timeout,
-            socket_keepalive=True,
-            health_check_interval=HEALTH_CHECK_SECONDS,
-            retry=Retry(backoff, RETRIES),
-        )
+        client = redis.Redis.from_url(url, **options)
     except ValueError as error:
         raise InvalidSettings(
             f"broker.url cannot be used: {error}",
@@ -89,6 +94,36 @@ def _client(settings: Settings, decode: bool) -> redis.Redis:
             hint="write it as redis://user:password@host:port/number (rediss:// for TLS)",
         ) from error
     return client
+
+
+def _connection_options(settings: Settings, decode: bool) -> dict[str, Any]:
+    timeout = settings.broker.socket_timeout_seconds
+    backoff = ExponentialWithJitterBackoff(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS)
+    return {
+        "decode_responses": decode,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "socket_keepalive": True,
+        "health_check_interval": HEALTH_CHECK_SECONDS,
+        "retry": Retry(backoff, RETRIES),
+    }
+
+
+def _no_master(settings: Settings, error: MasterNotFoundError) -> BrokerUnavailable:
+    """redis-py's error lists the Sentinels that could not be reached, and only those."""
+    place, master = _place(settings), settings.broker.sentinel_master
+    silent = str(error).count(" - ")
+    if silent == len(parse(broker_url(settings)).addresses):
+        return BrokerUnavailable(
+            f"no Sentinel at {place} can be reached: {error}",
+            field="broker.url",
+            hint="start one, or name running ones in broker.url (HEXGEN_BROKER__URL)",
+        )
+    return BrokerUnavailable(
+        f"the Sentinels at {place} name no reachable master {master!r}: {error}",
+        field="broker.sentinel_master",
+        hint="give the name after `sentinel monitor` in the Sentinels' configuration",
+    )
 
 
 def _unavailable(settings: Settings, error: redis.RedisError) -> BrokerUnavailable:
@@ -108,4 +143,7 @@ def _unavailable(settings: Settings, error: redis.RedisError) -> BrokerUnavailab
 
 def _place(settings: Settings) -> str:
     """Host and port without any credentials."""
-    return broker_url(settings).split("://", 1)[-1].rpartition("@")[2].split("?", 1)[0]
+    url = broker_url(settings)
+    if names_sentinels(url):
+        return parse(url).place
+    return url.split("://", 1)[-1].rpartition("@")[2].split("?", 1)[0]

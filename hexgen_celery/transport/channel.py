@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from queue import Empty
 from typing import Any
@@ -14,6 +14,7 @@ from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps
 from kombu.utils.scheduling import cycle_by_name
 from kombu.utils.uuid import uuid
+from redis.sentinel import Sentinel
 
 from hexgen_celery.core.order.claim import ClaimRules
 from hexgen_celery.keys import Keys
@@ -71,6 +72,11 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     # --- What the scripts need
 
     @property
+    def server(self) -> str:
+        """What tells this channel's Redis from any other."""
+        return str(self.connection.client.as_uri(include_password=True))
+
+    @property
     def root(self) -> str:
         """Where all keys of our scripts begin; a prefixing client must not see them."""
         return f"{self.global_keyprefix}{self.queue_root}"
@@ -84,7 +90,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     def keeper(self) -> LeaseKeeper:
         """The process's lease keeper for this broker."""
         return process.keeper_of(
-            self.connection.client.as_uri(include_password=True),
+            self.server,
             self.root,
             LeaseRules(self.lease_seconds, self.max_deliveries),
             lambda: redis.Redis(connection_pool=self._get_pool()),
@@ -335,6 +341,32 @@ def _outgoing(queue: str, message: dict[str, Any]) -> Outgoing:
 
 
 class SentinelChannel(Channel, kombu_redis.SentinelChannel):  # type: ignore[misc]
-    """A channel to the Redis that Sentinel names."""
+    """A channel to the Redis that Sentinel names.
 
-    from_transport_options = (*kombu_redis.SentinelChannel.from_transport_options, *_OPTIONS)
+    Transport options besides Kombu's: `sentinels`, the (host, port) of each, in place of those in
+    the URL. Kombu would serve a further URL with the transport of its scheme, not with this one.
+    """
+
+    from_transport_options = (
+        *kombu_redis.SentinelChannel.from_transport_options,
+        *_OPTIONS,
+        "sentinels",
+    )
+    sentinels: Sequence[tuple[str, int]] = ()
+
+    @property
+    def server(self) -> str:
+        """Sentinels may watch many masters."""
+        return f"{super().server}#{self.master_name}"
+
+    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
+        if not self.sentinels:
+            return super()._sentinel_managed_pool(asynchronous)
+        params = self._connparams(asynchronous)
+        params = {name: value for name, value in params.items() if name not in ("host", "port")}
+        manager = Sentinel(  # type: ignore[no-untyped-call]
+            self.sentinels, sentinel_kwargs=self.sentinel_kwargs, **params
+        )
+        setattr(self, "_async_sentinel_manager" if asynchronous else "_sentinel_manager", manager)
+        client = manager.master_for(self.master_name)  # type: ignore[no-untyped-call]
+        return client.connection_pool
