@@ -75,7 +75,7 @@ class Wanted:
         return (
             self.model in ("", record.model)
             and (record.max_model_len is None or self.context_tokens <= record.max_model_len)
-            and self.tags <= set(record.tags)
+            and (not self.tags or self.tags <= set(record.tags))
         )
 
 

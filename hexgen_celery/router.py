@@ -169,7 +169,8 @@ class LiveRouter:
         )
         if not records:
             raise _no_pool(snapshot, wanted)
-        views = self._cluster.views(records, snapshot, self._cached_share)
+        known = self.knowledge.current()
+        views = self._cluster.views(records, snapshot, known.cached_share)
         expected = self._outlook(entry, call, records, snapshot.now)
         model = wanted.model or records[0].model
         policy = self._book.policy(snapshot.policies, model, entry.submission.tenant)
@@ -198,11 +199,6 @@ class LiveRouter:
             slack_seconds=slack,
             token_factor=known.token_factor(records[0].name) if records else 1.0,
         )
-
-    def _cached_share(self, instance: str) -> float:
-        """The server's cached tokens for one of ours that the shadow cache predicts."""
-        known = self.knowledge.current()
-        return known.cache_factor(instance) * known.token_factor(instance)
 
     def _placement(
         self, expected: Outlook, view: InstanceView, target: Target, policy: str

@@ -118,6 +118,10 @@ class Knowledge:
         truth = self.tokens.get(instance)
         return 1.0 if truth is None else truth.factor
 
+    def cached_share(self, instance: str) -> float:
+        """The server's cached tokens for one of ours that its shadow cache predicts."""
+        return self.cache_factor(instance) * self.token_factor(instance)
+
     def stage_means(self, workflow: str) -> Mapping[str, float]:
         """Mean seconds that a question spends in each stage, in the order of the stages."""
         return self._stages.get(workflow, {})
