@@ -20,12 +20,13 @@ def worker_group() -> None:
 
 
 @worker_group.command("llm", context_settings=_PASS_ON)
-@click.option("--instance", required=True, help="Name of a declared instance to feed.")
+@click.option("--instance", required=True, help="Name of a declared instance, or of a new one.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @pass_cli
 def llm_command(cli: CliContext, instance: str, options: tuple[str, ...]) -> None:
-    """Take requests from a pool's queue to one LLM server."""
-    cli.settings.instance(instance)
+    """Take requests to one LLM server; a new one joins a pool with --pool NAME --url URL."""
+    if not options:
+        cli.settings.instance(instance)
     _become(cli, "workers.llm", "--instance", instance, *options)
 
 
