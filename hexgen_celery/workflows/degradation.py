@@ -5,8 +5,8 @@ Work is left out in one set order, each step only when the ones before it did no
     unit tests, then correction rounds from the last to the first, then the choice by a model (the
     largest group of equal results is taken instead), then candidates from the last to the second
 
-How long the rest takes is estimated from the question itself: its pace is the seconds since it was
-submitted, waiting included, per token generated on its longest path so far.
+How long the rest takes is estimated from the question itself, on its longest path so far: what it
+took to generate a token, and what each request cost besides (waiting, prefill, hand-over).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from hexgen_celery.core.urgency import laxity
 from hexgen_celery.workflows.candidate_branches import Branch, Nodes, Phase, request_id
-from hexgen_celery.workflows.definition import NodeKind, NodeStatus, Submission
+from hexgen_celery.workflows.definition import Json, NodeKind, NodeStatus, Submission
 from hexgen_celery.workflows.pipeline_options import PipelineOptions
 
 TESTS_KIND = "unit tests"
@@ -125,17 +125,42 @@ def _last_level(economies: Economies, branches: Sequence[Branch]) -> int:
     return max(economies.level, len(usable))
 
 
-def _pace(situation: Situation) -> float | None:
-    """Seconds per generated token so far; None before any request is done."""
-    generated = {
-        name: float((node.result or {}).get("output_tokens") or 0)
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds of a question so far: `per_token` generated, `per_request` for all that is not."""
+
+    per_request: float
+    per_token: float
+
+    def seconds(self, tokens: float) -> float:
+        """What a request that generates `tokens` takes at this pace."""
+        return self.per_request + self.per_token * tokens
+
+
+def _pace(situation: Situation) -> Pace | None:
+    """The pace on the path that has generated most; None before any request is done."""
+    done = {
+        name: node.result or {}
         for name, node in situation.nodes.items()
         if node.spec.kind is NodeKind.LLM and node.status is NodeStatus.DONE
     }
-    own = [sum(generated.pop(name, 0.0) for name in _requests(b)) for b in situation.branches]
-    longest = max(own, default=0.0) + sum(generated.values())
+    own = [[done.pop(r) for r in _requests(b) if r in done] for b in situation.branches]
+    path = [*max(own, key=_generated, default=[]), *done.values()]
+    if not path:
+        return None
     elapsed = max(0.0, situation.now - situation.submission.submitted_at)
-    return elapsed / longest if longest > 0 else None
+    generating = min(elapsed, sum(map(_generating_seconds, path)))
+    return Pace((elapsed - generating) / len(path), generating / max(1.0, _generated(path)))
+
+
+def _generated(results: Sequence[Json]) -> float:
+    return sum(float(result.get("output_tokens") or 0) for result in results)
+
+
+def _generating_seconds(result: Json) -> float:
+    """From the first token to the last."""
+    whole, first = result.get("seconds") or 0.0, result.get("first_token_seconds") or 0.0
+    return max(0.0, float(whole) - float(first))
 
 
 def _requests(branch: Branch) -> list[str]:
@@ -145,7 +170,7 @@ def _requests(branch: Branch) -> list[str]:
 def _rest_seconds(
     economies: Economies,
     situation: Situation,
-    pace: float,
+    pace: Pace,
     tokens: StepTokens,
     rules: DegradationRules,
 ) -> float:
@@ -153,7 +178,7 @@ def _rest_seconds(
     if UNIT_TESTS_NODE in situation.nodes and UNIT_TESTS_NODE in steps:
         steps.remove(UNIT_TESTS_NODE)
     seconds = (
-        rules.execution_seconds if step == EXECUTE else pace * tokens(step) for step in steps
+        rules.execution_seconds if step == EXECUTE else pace.seconds(tokens(step)) for step in steps
     )
     return rules.margin * sum(seconds)
 

@@ -31,9 +31,12 @@ TOKENS = {"candidate": 100.0, "revise": 40.0, "unit_tests": 30.0, "choose": 10.0
 EXACT = DegradationRules(execution_seconds=1.0, margin=1.0)
 
 
-def done(name: str, output_tokens: int) -> NodeState:
+def done(name: str, output_tokens: int, per_token: float = 1.0) -> NodeState:
+    """A request that generated from its first moment on, `per_token` seconds each."""
     spec = NodeSpec(name, NodeKind.LLM, "stage", "step", LlmCall((), "", 1, 1.0, 1))
-    return NodeState(spec, NodeStatus.DONE, result={"output_tokens": output_tokens})
+    seconds = output_tokens * per_token
+    result = {"output_tokens": output_tokens, "seconds": seconds, "first_token_seconds": 0.0}
+    return NodeState(spec, NodeStatus.DONE, result=result)
 
 
 def level(left: float, branches: list[Branch], nodes: list[NodeState] | None = None) -> list[str]:
@@ -99,13 +102,22 @@ def test_what_was_left_out_is_never_taken_up_again() -> None:
 
 
 def test_the_pace_follows_the_slowest_candidate() -> None:
-    nodes = [done("link", 50), done("candidate.1", 20), done("candidate.2", 30)]
+    nodes = [done("link", 50, 10), done("candidate.1", 20, 10), done("candidate.2", 30, 10)]
     submission = submission_of("text_to_sql", deadline=1000.0)
     known = {node.spec.id: node for node in nodes}
     # 80 tokens in 800 s: the tests and the choice need 400 s, of which 200 are left.
     situation = Situation(submission, known, SETTLED, now=800.0)
     found = tighten(Economies(OPTIONS), situation, TOKENS.__getitem__, EXACT)
     assert found.told() == ["unit tests"]
+
+
+def test_waiting_counts_once_for_each_request_to_come_and_not_for_each_token() -> None:
+    """Two seconds at the start for eight tokens are no quarter of a second per token."""
+    submission = submission_of("text_to_sql", submitted_at=0.0, deadline=60.0)
+    situation = Situation(submission, {"link": done("link", 8, 0.001)}, ASKING, now=2.0)
+    assert tighten(Economies(OPTIONS), situation, TOKENS.__getitem__).told() == []
+    late = Situation(submission, {"link": done("link", 8, 0.001)}, ASKING, now=52.0)
+    assert "unit tests" in tighten(Economies(OPTIONS), late, TOKENS.__getitem__).told()
 
 
 class Slow(ShopModel):
