@@ -8,7 +8,7 @@ import pytest
 
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings, load_settings
-from hexgen_celery.settings_problems import misspelt_variable
+from hexgen_celery.settings.problems import misspelt_variable
 
 POOL = """
 [[pools]]

@@ -1,0 +1,57 @@
+"""The one configuration of the system: a TOML file, overridden by the environment.
+
+`HEXGEN_CONFIG` names the file (default `hexgen.toml` where it exists). Every value can be set as
+`HEXGEN_<SECTION>__<NAME>`, for example `HEXGEN_BROKER__URL`. Unknown names are refused.
+"""
+
+from __future__ import annotations
+
+from hexgen_celery.settings.cluster import EmulatorSettings, InstanceSettings, PoolSettings
+from hexgen_celery.settings.loading import load_settings
+from hexgen_celery.settings.questions import (
+    DeadlineSettings,
+    PipelineSettings,
+    SloClassSettings,
+    SqlSettings,
+    TenantSettings,
+)
+from hexgen_celery.settings.root import Settings
+from hexgen_celery.settings.scheduling import (
+    AdmissionSettings,
+    QueueSettings,
+    RouterSettings,
+    TunerSettings,
+)
+from hexgen_celery.settings.section import Section
+from hexgen_celery.settings.services import (
+    BrokerSettings,
+    CoordinatorSettings,
+    LlmSettings,
+    LogSettings,
+    UpSettings,
+    WorkerSettings,
+)
+
+__all__ = [
+    "AdmissionSettings",
+    "BrokerSettings",
+    "CoordinatorSettings",
+    "DeadlineSettings",
+    "EmulatorSettings",
+    "InstanceSettings",
+    "LlmSettings",
+    "LogSettings",
+    "PipelineSettings",
+    "PoolSettings",
+    "QueueSettings",
+    "RouterSettings",
+    "Section",
+    "Settings",
+    "SloClassSettings",
+    "SqlSettings",
+    "TenantSettings",
+    "TunerSettings",
+    "UpSettings",
+    "WorkerSettings",
+    "load_settings",
+]
