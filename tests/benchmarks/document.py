@@ -1,4 +1,7 @@
-"""`python -m tests.benchmarks.document`: put the results of build/bench.json into the docs."""
+"""`python -m tests.benchmarks.document`: put the results of build/bench.json into the docs.
+
+A measure that the page has and the file has not keeps its line: the page outlives a clone's file.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,20 @@ HEAD = (
 VERDICT = {None: "", True: "met", False: "**missed**"}
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as a Markdown table, after the machine they were measured on."""
+def table(rows: list[Row], earlier: str = "") -> str:
+    """The rows as a Markdown table, after the machine they were measured on.
+
+    Lines of the table `earlier` whose measures `rows` lack stay as they are.
+    """
     machine = max(rows, key=lambda row: row["date"])["machine"]
     where = ", ".join(f"{name} {value}" for name, value in machine.items())
-    return "\n".join([f"Measured on: {where}.", "", HEAD, *map(_line, rows)])
+    lines = _lines_by_name(earlier) | {row["name"]: _line(row) for row in rows}
+    body = [lines[name] for name in sorted(lines)]
+    return "\n".join([f"Measured on: {where}.", "", HEAD, *body])
+
+
+def _lines_by_name(text: str) -> dict[str, str]:
+    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
 
 
 def _line(row: Row) -> str:
@@ -45,13 +57,13 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value or "")
 
 
-def insert(page: str, text: str) -> str:
-    """`page` with `text` between its markers; ValueError when it has none."""
+def updated(page: str, rows: list[Row]) -> str:
+    """`page` with the rows in the table between its markers; ValueError when it has none."""
     before, begin, rest = page.partition(BEGIN)
-    _old, end, after = rest.partition(END)
+    earlier, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table(rows, earlier)}\n{END}{after}"
 
 
 def main() -> int:
@@ -60,7 +72,7 @@ def main() -> int:
     if not rows:
         sys.stderr.write(f"{ledger.PATH} holds no results: run `make bench` first\n")
         return 1
-    PAGE.write_text(insert(PAGE.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
     return 0
 
 
