@@ -34,12 +34,15 @@ class RequestRef:
 class ClaimedRequest:
     """A request that its worker alone may run now, until its lease ends.
 
+    `latest_start` is the rank by which its message was queued, as it was when it was taken (Unix
+    seconds by the latest-start orders, lower first); None where the message did not say.
     `deadline` is the question's, in Unix seconds.
     """
 
     ref: RequestRef
     spec: NodeSpec
     submission: Submission
+    latest_start: float | None = None
 
     @property
     def deadline(self) -> float:

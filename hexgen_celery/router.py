@@ -226,7 +226,9 @@ class LiveRouter:
             },
             note=self._caches.placed(view.instance, request).to_json(),
         )
-        return replace(placement, urgency=request_urgency(request, placement, self._order))
+        urgency = request_urgency(request, placement, self._order)
+        reasons = {**placement.reasons, "latest_start": round(urgency.key, 3)}
+        return replace(placement, urgency=urgency, reasons=reasons)
 
     def _remember(
         self,

@@ -86,9 +86,15 @@ class LlmExecutor:
             stop=call.stop,
             response_format=call.response_format,
             metadata=call.metadata,
-            priority=request.submission.deadline,
+            priority=_priority(request),
             forced_output_tokens=call.forced_output_tokens,
         )
+
+
+def _priority(request: ClaimedRequest) -> float:
+    """The rank in its queue, so that its server goes on in the same order; else the deadline."""
+    known = request.latest_start
+    return request.deadline if known is None else known
 
 
 def _result(completion: Completion) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -104,8 +104,17 @@ class RequestRunner:
             reraise=True,
         )
 
-    def run(self, workflow_id: str, node_id: str, attempt: int, queue: str = "") -> str:
+    def run(
+        self,
+        workflow_id: str,
+        node_id: str,
+        attempt: int,
+        queue: str = "",
+        latest_start: float | None = None,
+    ) -> str:
         """Work on one delivery; returns what became of it in one word, for logs and events.
+
+        `latest_start` is the rank that its message had in `queue`.
 
         Raises:
             AttemptFailed: the attempt failed; this is recorded, and what follows is under way.
@@ -116,18 +125,18 @@ class RequestRunner:
             self._in_flight.track(ref) as running,
         ):
             try:
-                return self._work(running, queue or self._place.queue)
+                return self._work(running, queue or self._place.queue, latest_start)
             except redis.RedisError as error:
                 log.error("request left to the sweep", error=str(error))
                 return "lost"
 
-    def _work(self, running: Running, queue: str) -> str:
+    def _work(self, running: Running, queue: str, latest_start: float | None) -> str:
         request = self._patiently(self._claim, running.ref, queue)
         if request is None:
             log.debug("stale delivery", attempt=running.ref.attempt)
             return "stale"
         running.claimed = True
-        return self._execute(request, running)
+        return self._execute(replace(request, latest_start=latest_start), running)
 
     def _claim(self, ref: RequestRef, queue: str) -> ClaimedRequest | None:
         place = self._place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import redis
 
@@ -104,6 +105,22 @@ def test_the_call_becomes_a_chat_request_and_its_completion_the_result() -> None
         "seconds": 1.5,
         "http_attempts": 2,
     }
+
+
+def test_the_server_is_told_the_rank_that_the_request_had_in_its_queue() -> None:
+    """By the latest start of its question; the deadline where the message did not say."""
+    client = _Client()
+    executor = LlmExecutor(
+        client,
+        PromptAssembler(_Parts()),
+        lambda _ref: None,
+        "m",
+        on_progress=list,
+        on_unavailable=list,
+    )
+    executor.execute(replace(REQUEST, latest_start=151.25), CancelToken())
+    executor.execute(REQUEST, CancelToken())
+    assert [request.priority for request in client.requests] == [151.25, 160.0]
 
 
 def test_a_first_token_that_cannot_be_reported_does_not_end_the_request() -> None:

@@ -61,6 +61,17 @@ class _Executor:
         return self.act(cancel)
 
 
+class _Seeing:
+    """Notes the rank of what it is to run."""
+
+    def __init__(self, seen: list[float | None]) -> None:
+        self.seen = seen
+
+    def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
+        self.seen.append(request.latest_start)
+        return Done({})
+
+
 def _runner(
     transitions: _Transitions,
     act: Callable[[CancelToken], Done],
@@ -90,6 +101,20 @@ def test_a_request_is_claimed_run_and_completed() -> None:
         ("claim", REF, "worker@host", "a100-1", "gpu.a100.x"),
         ("complete", REF, {"text": "x"}, {"rows": [[1]]}),
     ]
+
+
+def test_the_rank_of_the_message_goes_with_the_request() -> None:
+    seen: list[float | None] = []
+    runner = RequestRunner(
+        _Transitions(),
+        _Seeing(seen),
+        InFlight(),
+        Place("worker@host"),
+        patience_seconds=2.0,
+    )
+    assert runner.run("w", "link", 2, "gpu.a100.x", 1234.5) == "done"
+    assert runner.run("w", "link", 2) == "done"
+    assert seen == [1234.5, None]
 
 
 def test_a_stale_delivery_is_only_acknowledged() -> None:
