@@ -28,6 +28,7 @@ from hexgen_celery.settings.services import (
     CoordinatorSettings,
     LlmSettings,
     LogSettings,
+    MetricsSettings,
     UpSettings,
     WorkerSettings,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "InstanceSettings",
     "LlmSettings",
     "LogSettings",
+    "MetricsSettings",
     "PipelineSettings",
     "PoolSettings",
     "QueueSettings",

@@ -25,6 +25,7 @@ from hexgen_celery.settings.services import (
     CoordinatorSettings,
     LlmSettings,
     LogSettings,
+    MetricsSettings,
     UpSettings,
     WorkerSettings,
 )
@@ -54,6 +55,7 @@ class Settings(BaseSettings):
     tuner: TunerSettings = TunerSettings()
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
     pools: tuple[PoolSettings, ...] = ()
     tenants: tuple[TenantSettings, ...] = ()
     stages_module: str = "stages"

@@ -74,6 +74,23 @@ class WorkerSettings(Section):
     control_concurrency: PositiveInt = 8
 
 
+class MetricsSettings(Section):
+    """Prometheus endpoints, one in each process (docs/monitoring.md).
+
+    A process listens at `host`, on the first free one of `ports` ports from `port` on; with `port`
+    0 on any. Scrapers reach it by the name `advertise`, else by `host`, or by the host's own name
+    where that is every address. `tenants` have a label of their own, all further ones share one.
+    """
+
+    enabled: bool = False
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 9464
+    ports: PositiveInt = 64
+    advertise: str | None = None
+    tenants: PositiveInt = 20
+    cache_seconds: Annotated[float, Field(ge=0)] = 1.0
+
+
 class UpSettings(Section):
     """How many processes `hexgen up` starts on this machine."""
 
