@@ -32,6 +32,9 @@ from hexgen_celery.settings.services import (
     UpSettings,
     WorkerSettings,
 )
+from hexgen_celery.settings.vllm import (
+    VllmSettings,
+)
 
 __all__ = [
     "AdmissionSettings",
@@ -54,6 +57,7 @@ __all__ = [
     "TenantSettings",
     "TunerSettings",
     "UpSettings",
+    "VllmSettings",
     "WorkerSettings",
     "load_settings",
 ]

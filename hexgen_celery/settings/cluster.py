@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -13,21 +14,61 @@ from hexgen_celery.settings.section import (
     PositiveInt,
     Section,
 )
+from hexgen_celery.settings.vllm import VllmSettings
 
 
 class InstanceSettings(Section):
-    """One LLM server. Either `url` of a running one, or `engine` for `hexgen up` to start."""
+    """One LLM server. Either `url` of a running one, or `engine` for `hexgen up` to start.
+
+    `vllm` says how `hexgen vllm serve` starts one with `engine = "vllm"`; its `url` is where
+    workers on other hosts reach it.
+    """
 
     name: Name
     url: str | None = None
-    engine: Literal["external", "emulated"] = "external"
+    engine: Literal["external", "emulated", "vllm"] = "external"
     port: Annotated[int, Field(ge=0, le=65535)] = 0
+    vllm: VllmSettings | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether `hexgen up` starts it."""
+        return self.engine != "external"
+
+    @property
+    def serving(self) -> VllmSettings:
+        """How its vLLM server is started."""
+        return self.vllm or VllmSettings()
 
     @model_validator(mode="after")
-    def _external_has_url(self) -> InstanceSettings:
+    def _external_has_url(self) -> Self:
         if self.engine == "external" and not self.url:
-            raise ValueError(f'instance {self.name!r} needs `url` (or `engine = "emulated"`)')
+            raise ValueError(
+                f'instance {self.name!r} needs `url` (or `engine = "vllm"` or "emulated")'
+            )
         return self
+
+    @model_validator(mode="after")
+    def _vllm_is_told_of_vllm_only(self) -> Self:
+        if self.vllm is not None and self.engine != "vllm":
+            raise ValueError(
+                f'instance {self.name!r} has a table `vllm` but engine = "{self.engine}"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _port_is_that_of_the_url(self) -> Self:
+        told = _port_of(self.url)
+        if self.engine == "vllm" and self.port and told and told != self.port:
+            raise ValueError(
+                f"instance {self.name!r} has port = {self.port}, but its url says {told}"
+            )
+        return self
+
+    @property
+    def listening_port(self) -> int:
+        """Where its server listens: `port`, else the one in `url`; 0 where neither says."""
+        return self.port or _port_of(self.url)
 
 
 class PoolSettings(Section):
@@ -46,6 +87,13 @@ class PoolSettings(Section):
     def queue(self) -> str:
         """The pool's queue: what the router chooses."""
         return f"gpu.{self.gpu}.{self.name}"
+
+
+def _port_of(url: str | None) -> int:
+    try:
+        return urlsplit(url or "").port or 0
+    except ValueError:
+        return 0
 
 
 class EmulatorSettings(Section):

@@ -14,9 +14,8 @@ class VllmSettings(Section):
 
     What is not said comes from the pool (model, context) and its profile (GPUs, sequences), else is
     left to vLLM. `model`: a directory or a repository's name, where it is not the pool's `model`.
-    `cpu_kv_gib` and `cpu_cores` are for vLLM's CPU build, GiB and core
-    numbers like `0-3`. The server must answer within `ready_seconds`; one that has not ended
-    `stop_seconds` after SIGTERM is killed.
+    `cpu_kv_gib` and `cpu_cores` (numbers like `0-3`) are for vLLM's CPU build. The server must
+    answer within `ready_seconds`; one that has not ended `stop_seconds` after SIGTERM is killed.
     """
 
     executable: str = "vllm"

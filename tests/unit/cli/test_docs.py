@@ -19,6 +19,7 @@ from hexgen_celery.settings import (
     Settings,
     SloClassSettings,
     TenantSettings,
+    VllmSettings,
 )
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -36,12 +37,14 @@ def _fields() -> Iterator[tuple[str, Any]]:
     tables: dict[str, type[BaseModel]] = {
         "pools": PoolSettings,
         "instances": InstanceSettings,
+        "vllm": VllmSettings,
         "tenants": TenantSettings,
         "classes": SloClassSettings,
     }
     for prefix, model in tables.items():
         for key, value in model.model_fields.items():
-            yield f"{prefix}.{key}", PydanticUndefined if value.is_required() else value.default
+            default = value.get_default(call_default_factory=True)
+            yield f"{prefix}.{key}", PydanticUndefined if value.is_required() else default
 
 
 def _documented() -> dict[str, str]:
