@@ -36,6 +36,7 @@ class ClaimedRequest:
 
     `latest_start` is the rank by which its message was queued, as it was when it was taken (Unix
     seconds by the latest-start orders, lower first); None where the message did not say.
+    `waited_seconds` is the time from its prerequisites being complete to this claim.
     `deadline` is the question's, in Unix seconds.
     """
 
@@ -43,6 +44,7 @@ class ClaimedRequest:
     spec: NodeSpec
     submission: Submission
     latest_start: float | None = None
+    waited_seconds: float | None = None
 
     @property
     def deadline(self) -> float:

@@ -90,10 +90,11 @@ class Scripts:
         """End a node and apply what follows; verdicts `ok`, `stale`, `conflict`, `parts`."""
         return _reply(self._move("settle", workflow_id, parameters, arguments, parts))
 
-    def claim(self, workflow_id: str, parameters: Json) -> tuple[str, str] | None:
-        """Take a request: its spec and its submission, both JSON."""
+    def claim(self, workflow_id: str, parameters: Json) -> tuple[str, str, float] | None:
+        """Take a request: its spec and its submission, both JSON, and the seconds it waited."""
         full = {**parameters, "lease_ms": self._lease_ms}
-        return _pair(self._move("claim", workflow_id, full))
+        answer = self._move("claim", workflow_id, full)
+        return (answer[0], answer[1], float(answer[2])) if answer else None
 
     def first_token(self, workflow_id: str, parameters: Json) -> bool:
         """Record the first token; False when that attempt does not run."""

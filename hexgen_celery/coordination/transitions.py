@@ -122,12 +122,15 @@ class Transitions:
     ) -> ClaimedRequest | None:
         """Take the request for `worker`; None when there is nothing (more) to do for it."""
         parameters = {"worker": worker, "instance": instance, "queue": queue}
-        pair = self._scripts.claim(
+        answer = self._scripts.claim(
             ref.workflow_id, {**named(ref), **parameters, "token": uuid.uuid4().hex[:12]}
         )
-        if pair is None:
+        if answer is None:
             return None
-        return ClaimedRequest(ref, decode_spec(pair[0]), decode_submission(pair[1]))
+        spec, submission, waited = answer
+        return ClaimedRequest(
+            ref, decode_spec(spec), decode_submission(submission), waited_seconds=waited
+        )
 
     def first_token(self, ref: RequestRef) -> bool:
         """Record that the prompt is computed; False when the attempt does not run any more."""

@@ -2,7 +2,8 @@
 -- sender's confirmation confirms as well; one repeated with the same token gets the same answer.
 --
 -- KEYS lib/workflow. P: node, attempt, worker, instance, queue, token, lease_ms.
--- Returns {spec, submission}, or nothing when the message is stale, doubled, cancelled or expired.
+-- Returns {spec, submission, seconds it waited}, or nothing when the message is stale, doubled,
+-- cancelled or expired.
 local node = load_node(P.node)
 if not node or node.attempt ~= P.attempt or not is_running() or is_expired() then return nil end
 
@@ -24,4 +25,6 @@ if not again then
     instance = P.instance, queue = node.queue})
 end
 redis.call('ZADD', RUNNING, now_ms + P.lease_ms, member(P.node, P.attempt))
-return {redis.call('HGET', NODES, P.node .. '/spec'), redis.call('HGET', WORKFLOW, 'submission')}
+local waited = node.ready_at and node.claimed_at - node.ready_at or 0
+return {redis.call('HGET', NODES, P.node .. '/spec'), redis.call('HGET', WORKFLOW, 'submission'),
+  string.format('%.4f', waited)}

@@ -78,13 +78,14 @@ class LeaseKeeper:
     """All leases of this process at one broker. Thread-safe.
 
     `holder` names the process: host, process id and a random part, so that a successor with the
-    same process id is somebody else.
+    same process id is somebody else. `swept` is what all its sweeps did together.
     """
 
     def __init__(self, client: redis.Redis, root: str, rules: LeaseRules) -> None:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self.rules = rules
         self.scripts = QueueScripts(client, root)
+        self.swept = Swept()
         self._held: dict[str, Held] = {}
         self._done: dict[str, None] = {}
         self._orphans: deque[str] = deque()
@@ -212,6 +213,7 @@ class LeaseKeeper:
         if still_ours := [token for token in lost if token in self._held]:
             log.warning("leases were lost", tokens=still_ours)
         swept = self.scripts.sweep(self.rules.sweep)
+        self.swept += swept
         if swept.put_back or swept.buried or swept.extended:
             log.info(
                 "leases swept",

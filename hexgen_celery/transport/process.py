@@ -12,6 +12,7 @@ import redis
 
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.transport.leases import HeldLoad, LeaseKeeper, LeaseRules
+from hexgen_celery.transport.scripts import Swept
 
 Admission = Callable[[HeldLoad], Allowance]
 
@@ -66,6 +67,11 @@ def first_token(identity_token: str) -> bool:
         redis.RedisError: Redis could not be told.
     """
     return any(keeper.first_token(identity_token) for keeper in list(_keepers.values()))
+
+
+def swept() -> Swept:
+    """What the sweeps of this process did together, at all brokers."""
+    return sum((keeper.swept for keeper in list(_keepers.values())), Swept())
 
 
 def hand_back_all() -> None:

@@ -50,6 +50,13 @@ class Swept:
     buried: int = 0
     extended: int = 0
 
+    def __add__(self, other: Swept) -> Swept:
+        return Swept(
+            self.put_back + other.put_back,
+            self.buried + other.buried,
+            self.extended + other.extended,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SweepRules:
