@@ -100,8 +100,7 @@ local function enqueue(token, entry)
   end
 end
 
-local function dequeue(token, entry)
-  redis.call('HDEL', PASSED, token)
+local function take_out(token, entry)
   if redis.call('ZREM', of(entry.queue, 'waiting'), token) == 1 then
     if entry.feasible_until < math.huge then
       redis.call('ZREM', of(entry.queue, 'expiry'), token)
@@ -109,6 +108,11 @@ local function dequeue(token, entry)
     return true
   end
   return redis.call('ZREM', of(entry.queue, 'demoted'), token) == 1
+end
+
+local function dequeue(token, entry)
+  redis.call('HDEL', PASSED, token)
+  return take_out(token, entry)
 end
 
 -- A list's queue is the list's whole name, the priority included.

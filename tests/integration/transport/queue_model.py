@@ -125,7 +125,6 @@ class QueueModel:
         if entry is None:
             return False
         entry.urgency = replace(entry.urgency, key=key, feasible_until=feasible_until)
-        entry.passed_over = 0
         return True
 
     def move(self, source: str, target: str, token: str) -> bool:

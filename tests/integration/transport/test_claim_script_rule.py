@@ -104,3 +104,22 @@ def test_a_mass_expiry_is_spread_over_claims(redis_client: redis.Redis, redis_ur
         assert isinstance(claimed, Claimed)
         assert claimed.message.urgency.key == 1199
         assert redis_client.zcard(f"{ROOT}:sql:waiting") == 0
+
+
+def test_a_new_rank_does_not_begin_the_patience_anew(redis_url: str) -> None:
+    """Ranks follow the estimates every few seconds; a large request must get its turn all the
+    same."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+        scripts, rules = QueueScripts(client, ROOT), ClaimRules(every=100, patience=2, depth=4)
+        room = Allowance(kv_tokens=5, prefill_tokens=5, sequences=1)
+        names = ["large", *(f"small {number}" for number in range(4))]
+        for rank, name in enumerate(names):
+            urgency = Urgency(4e9 + rank, kv_tokens=9 if name == "large" else 1)
+            scripts.put(Outgoing(token_of(name), encode("sql", urgency, b"")))
+        taken = []
+        for moment in range(4):
+            claimed = scripts.claim("me", 100.0, ("sql",), room, rules)
+            taken.append(isinstance(claimed, Claimed))
+            scripts.rescore(token_of("large"), 4e9 - moment)
+        assert taken == [True, True, False, False]
