@@ -24,7 +24,7 @@ import structlog
 from hexgen_celery.fault_points import reach
 from hexgen_celery.transport.acknowledgements import AckThread
 from hexgen_celery.transport.messages import Claimed, Urgency
-from hexgen_celery.transport.scripts import QueueScripts, SweepRules
+from hexgen_celery.transport.scripts import QueueScripts, SweepRules, Swept
 
 log = structlog.get_logger(__name__)
 
