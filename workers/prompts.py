@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
 from hexgen_celery.parts import SYNTHETIC, MissingPart
 from hexgen_celery.workflows.definition import LlmCall
-from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
+from hexgen_celery.workflows.synthetic import text_of_tokens
 
 QUESTION_ROLE = "user"
 
@@ -55,9 +54,9 @@ class PromptAssembler:
 
 @lru_cache(maxsize=256)
 def synthetic_text(name: str) -> str:
-    """The text of the synthetic part `syn:<key>:<tokens>`: exactly four characters per token.
+    """The text of the synthetic part `syn:<key>:<tokens>`: see `text_of_tokens`.
 
-    Two parts with different keys differ from their first characters on.
+    Two parts with different keys differ within their first words.
 
     Raises:
         MissingPart: the name does not have that form.
@@ -65,9 +64,7 @@ def synthetic_text(name: str) -> str:
     key, _, tokens = name.removeprefix(SYNTHETIC).rpartition(":")
     if not key or not tokens.isdigit():
         raise MissingPart(f"{name!r} is not a synthetic part", hint="use syn:<key>:<tokens>")
-    unit = hashlib.sha256(key.encode()).hexdigest()[:15] + " "
-    length = int(tokens) * CHARACTERS_PER_TOKEN
-    return (unit * (length // len(unit) + 1))[:length]
+    return text_of_tokens(key, int(tokens))
 
 
 def _merged(pieces: Iterable[Message]) -> tuple[Message, ...]:

@@ -11,7 +11,6 @@ of output lengths come from the step, never from the record.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from functools import lru_cache
@@ -36,12 +35,11 @@ from hexgen_celery.workflows.definition import (
 )
 from hexgen_celery.workflows.output_lengths import OutputLengths
 from hexgen_celery.workflows.request_writer import Place, request_metadata
-from hexgen_celery.workflows.tokens import CHARACTERS_PER_TOKEN
+from hexgen_celery.workflows.synthetic import text_of_tokens
 
 LINE = "line"
 MAX_REQUESTS = 1_000
 MAX_TOKENS = 1_000_000
-_DIGEST_CHARACTERS = 64
 
 Count = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
@@ -144,7 +142,7 @@ class Trace:
         parts = synthetic_parts(database, request)
         call = LlmCall(
             parts=parts,
-            tail=unique_text(f"{submission.workflow_id}/{request.node}", request.tail_tokens),
+            tail=text_of_tokens(f"{submission.workflow_id}/{request.node}", request.tail_tokens),
             input_tokens=request.input_tokens,
             output_tokens=self._lengths.expected(request.stage, request.step, database),
             max_tokens=request.output_tokens,
@@ -168,14 +166,6 @@ def synthetic_parts(database: str, request: RecordedRequest) -> tuple[PartRef, .
     return tuple(
         PartRef(f"syn:{key}:{tokens}", tokens, role="user") for key, tokens in shared if tokens
     )
-
-
-def unique_text(seed: str, tokens: int) -> str:
-    """A text of exactly `tokens` tokens of four characters that no other `seed` begins alike."""
-    characters = tokens * CHARACTERS_PER_TOKEN
-    blocks = -(-characters // _DIGEST_CHARACTERS)
-    made = (hashlib.sha256(f"{seed}#{block}".encode()).hexdigest() for block in range(blocks))
-    return "".join(made)[:characters]
 
 
 def _recorded(submission: Submission) -> RecordedQuestion:

@@ -15,7 +15,7 @@ from hexgen_celery.core.prefix import prefix_tokens
 from hexgen_celery.errors import InvalidSubmission
 from hexgen_celery.workflows.definition import Answer, Failure, Json, LlmCall, NodeSpec
 from hexgen_celery.workflows.output_lengths import TabledLengths
-from hexgen_celery.workflows.trace import Trace, unique_text
+from hexgen_celery.workflows.trace import Trace
 from tests.unit.workflows.memory_executor import Finished, MemoryExecutor, submission_of
 
 
@@ -160,11 +160,6 @@ def test_what_is_no_workload_line_is_refused_by_name(line: Any, field: str) -> N
     with pytest.raises(InvalidSubmission) as caught:
         Trace(TabledLengths()).begin(submission_of("trace", options=options))
     assert caught.value.field == field
-
-
-@given(st.integers(0, 2000), st.text(max_size=20))
-def test_unique_texts_have_exactly_the_asked_length(tokens: int, seed: str) -> None:
-    assert len(unique_text(seed, tokens)) == 4 * tokens
 
 
 @st.composite
