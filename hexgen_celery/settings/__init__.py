@@ -32,6 +32,7 @@ from hexgen_celery.settings.services import (
     UpSettings,
     WorkerSettings,
 )
+from hexgen_celery.settings.store import StoreSettings
 from hexgen_celery.settings.vllm import (
     VllmSettings,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Settings",
     "SloClassSettings",
     "SqlSettings",
+    "StoreSettings",
     "TenantSettings",
     "TunerSettings",
     "UpSettings",

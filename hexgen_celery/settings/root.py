@@ -29,6 +29,7 @@ from hexgen_celery.settings.services import (
     UpSettings,
     WorkerSettings,
 )
+from hexgen_celery.settings.store import StoreSettings
 
 
 class Settings(BaseSettings):
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+    store: StoreSettings = StoreSettings()
     pools: tuple[PoolSettings, ...] = ()
     tenants: tuple[TenantSettings, ...] = ()
     stages_module: str = "stages"
