@@ -38,6 +38,8 @@ class OutboxEntry:
     """One request that is ready to be sent.
 
     `resent` says that it may have been sent before; `round` how many rounds of its step are over.
+    `siblings_until` is when the slowest other request of its stage that was sent before is expected
+    to end (Unix seconds; 0 for none), whoever placed it.
     """
 
     ref: RequestRef
@@ -45,6 +47,7 @@ class OutboxEntry:
     submission: Submission
     resent: bool = False
     round: int = 0
+    siblings_until: float = 0.0
 
     @property
     def task(self) -> str:
@@ -74,8 +77,9 @@ class Placement:
 
     Tokens left at None are the request's own estimates. Seconds of work are integer microseconds,
     so that they sum to exactly zero. `budget` is the request's share of its question's time
-    (seconds). `reasons` goes into the trace; `urgency` is what the message is queued by; `note`
-    tells other routers what its instance will have in its cache (`prefix_caches`).
+    (seconds), `expected_end` when it should be done (Unix seconds). `reasons` goes into the trace;
+    `urgency` is what the message is queued by; `note` tells other routers what its instance will
+    have in its cache (`prefix_caches`).
     """
 
     queue: str
@@ -84,6 +88,7 @@ class Placement:
     prefill_us: int | None = None
     decode_us: int | None = None
     budget: float | None = None
+    expected_end: float | None = None
     reasons: Mapping[str, float | str] = field(default_factory=dict)
     urgency: Urgency | None = None
     note: str | None = None
@@ -97,6 +102,7 @@ class Placement:
             "prefill_us",
             "decode_us",
             "budget",
+            "expected_end",
             "note",
         )
         known = {name: value for name in names if (value := getattr(self, name)) is not None}

@@ -18,7 +18,12 @@ import redis
 from hexgen_celery.core.order import OrderPolicy, build_order
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import UnknownName
-from hexgen_celery.core.scoring import decode_seconds, prefill_seconds, uncached_tokens
+from hexgen_celery.core.scoring import (
+    decode_seconds,
+    prefill_ahead_seconds,
+    prefill_seconds,
+    uncached_tokens,
+)
 from hexgen_celery.core.views import ClusterView, InstanceView, Target
 from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.instances import InstanceRecord, own_queue
@@ -130,14 +135,18 @@ class LiveRouter:
             return self._decide(entry, call, snapshot)
 
     def reconsidered(self, entry: OutboxEntry, urgency: Urgency) -> Urgency:
-        """The urgency of a request that waits with `urgency`, by what is known now."""
+        """The urgency of a request that waits with `urgency`, by what is known now; the same where
+        nobody could take it now."""
         call = entry.spec.call
-        snapshot = self._last or self._snapshots.read()
         if not isinstance(call, LlmCall):
+            return urgency
+        snapshot = self._last or self._snapshots.read()
+        records = self._usable(snapshot, _wanted(entry, call))
+        if not records:
             return urgency
         with self._lock:
             self._observe(snapshot)
-            expected = self._outlook(entry, call, snapshot.records, snapshot.now)
+            expected = self._outlook(entry, call, records, snapshot.now)
         placed = Placement("", prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
         fresh = request_urgency(expected.view, placed, self._order)
         return replace(urgency, key=fresh.key, feasible_until=fresh.feasible_until)
@@ -147,10 +156,13 @@ class LiveRouter:
         snapshot = self._snapshots.read()
         with self._lock:
             self._observe(snapshot)
-        records = usable_records(
-            snapshot.records, now=snapshot.now, dead_after_seconds=self._dead_after
-        )
+        records = self._usable(snapshot)
         return {queue for each in records for queue in (each.queue, each.own_queue)}
+
+    def _usable(self, snapshot: Snapshot, wanted: Wanted | None = None) -> list[InstanceRecord]:
+        return usable_records(
+            snapshot.records, now=snapshot.now, dead_after_seconds=self._dead_after, wanted=wanted
+        )
 
     def _observe(self, snapshot: Snapshot) -> None:
         """Take over what a snapshot tells once only: who exists, and what others placed."""
@@ -161,12 +173,7 @@ class LiveRouter:
 
     def _decide(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> Placement:
         wanted = _wanted(entry, call)
-        records = usable_records(
-            snapshot.records,
-            now=snapshot.now,
-            dead_after_seconds=self._dead_after,
-            wanted=wanted,
-        )
+        records = self._usable(snapshot, wanted)
         if not records:
             raise _no_pool(snapshot, wanted)
         known = self.knowledge.current()
@@ -177,8 +184,9 @@ class LiveRouter:
         target = policy.choose(expected.view, ClusterView(snapshot.now, views))
         chosen = _chosen(views, target)
         placement = self._placement(expected, chosen, target, policy.name)
-        self._remember(entry, expected, chosen, placement, snapshot.now)
-        return placement
+        end = _expected_end(placement, chosen, snapshot.now)
+        self._remember(entry, expected, chosen, placement, end, snapshot.now)
+        return replace(placement, expected_end=round(end, 3))
 
     def _outlook(
         self, entry: OutboxEntry, call: LlmCall, records: Sequence[InstanceRecord], now: float
@@ -186,9 +194,8 @@ class LiveRouter:
         profiles: dict[str, Profile] = {
             record.profile: self._profiles.of(record) for record in records
         }
-        slack = self._siblings.slack(
-            entry.ref.workflow_id, entry.spec.stage, entry.ref.node_id, now
-        )
+        own = self._siblings.slack(entry.ref.workflow_id, entry.spec.stage, entry.ref.node_id, now)
+        slack = max(own, entry.siblings_until - now)
         known = self.knowledge.current()
         return outlook(
             entry,
@@ -236,14 +243,13 @@ class LiveRouter:
         expected: Outlook,
         view: InstanceView,
         placement: Placement,
+        end: float,
         now: float,
     ) -> None:
         tokens = (placement.prefill_tokens or 0, placement.output_tokens or 0)
-        seconds = _seconds(placement)
-        self._cluster.placed(view, now, tokens, seconds)
-        ahead = view.outstanding_prefill_tokens / view.profile.prefill_tokens_per_second
-        ref, stage = entry.ref, expected.view.stage
-        self._siblings.placed(ref.workflow_id, stage, ref.node_id, now + ahead + seconds)
+        self._cluster.placed(view, now, tokens, _seconds(placement))
+        ref = entry.ref
+        self._siblings.placed(ref.workflow_id, expected.view.stage, ref.node_id, end)
 
 
 def _order(settings: Settings) -> OrderPolicy:
@@ -284,6 +290,11 @@ def _considered(target: Target) -> str:
     """The best of what it was chosen from, with their scores, for people."""
     best = heapq.nsmallest(CONSIDERED, target.scores.items(), key=itemgetter(1))
     return ", ".join(f"{name} {score:.4g}" for name, score in best)
+
+
+def _expected_end(placement: Placement, view: InstanceView, now: float) -> float:
+    """When a request placed `now` should be done (Unix seconds), behind the prefill ahead of it."""
+    return now + prefill_ahead_seconds(view) + _seconds(placement)
 
 
 def _seconds(placement: Placement) -> float:

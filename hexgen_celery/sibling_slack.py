@@ -1,4 +1,8 @@
-"""How long the parallel requests of one question are expected to run, as placed by this router."""
+"""How long the parallel requests of one question are expected to run, as placed by this router.
+
+What other processes placed stands in the question's own record (`siblings_until` of its entries);
+this bridges the moment until a placement is confirmed there.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ QUESTIONS = 4096
 class SiblingSlack:
     """Expected ends by (question, stage), the latest `QUESTIONS` of them. Not thread-safe.
 
-    Requests of one stage become ready together and are then placed by one process, so that nothing
-    need be shared.
+    Requests of one stage often become ready together; they are then placed by one process, and
+    confirmed together only when all are.
     """
 
     def __init__(self) -> None:

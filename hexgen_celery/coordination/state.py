@@ -27,6 +27,7 @@ from hexgen_celery.workflows.definition import (
 
 _SPEC = "/spec"
 _RESULT = "/result"
+HOPELESS = (NodeStatus.FAILED, NodeStatus.DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,31 @@ class WorkflowRecord:
     def entry(self, ref: RequestRef, *, resent: bool) -> OutboxEntry:
         """One of its requests, to be sent."""
         spec = self.nodes[ref.node_id].spec
-        return OutboxEntry(ref, spec, self.submission, resent, rounds_of(spec.step, self.nodes))
+        return OutboxEntry(
+            ref,
+            spec,
+            self.submission,
+            resent,
+            round=rounds_of(spec.step, self.nodes),
+            siblings_until=siblings_until(spec, self.nodes),
+        )
 
 
 def rounds_of(step: str, nodes: Mapping[str, StoredNode]) -> int:
     """How many rounds of `step` are over among `nodes`."""
     over = (node.interval for node in nodes.values() if node.spec.step == step)
     return rounds_over(step, [each for each in over if each is not None])
+
+
+def siblings_until(spec: NodeSpec, nodes: Mapping[str, StoredNode]) -> float:
+    """When the slowest other request of the stage of `spec` was expected to end when it was placed
+    (Unix seconds); 0 where there is none. Those that will never be done hold nothing up."""
+    ends = (
+        float(node.record.get("expected_end") or 0.0)
+        for name, node in nodes.items()
+        if name != spec.id and node.spec.stage == spec.stage and node.status not in HOPELESS
+    )
+    return max(ends, default=0.0)
 
 
 class WorkflowStore:

@@ -28,6 +28,7 @@ from hexgen_celery.coordination.state import (
     WorkflowRecord,
     WorkflowStore,
     rounds_of,
+    siblings_until,
 )
 from hexgen_celery.coordination.terminal import deadline_cause, terminal_result
 from hexgen_celery.core.clock import Clock
@@ -281,6 +282,7 @@ class Transitions:
                 spec,
                 submission,
                 round=rounds_of(spec.step, nodes) + (ended is not None and ended == spec.step),
+                siblings_until=siblings_until(spec, nodes),
             )
             for spec in ready
         )

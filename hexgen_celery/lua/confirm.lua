@@ -3,13 +3,14 @@
 -- claim came first, only what the router decided is kept.
 --
 -- KEYS lib/workflow. P.sent = {{node, attempt, queue, prefill_tokens?, output_tokens?, prefill_us?,
--- decode_us?, budget?, reasons?, note?}…}; notes go to the stream P.placements, by which routers
--- follow what instances have in their caches. Returns how many were waiting for it.
+-- decode_us?, budget?, expected_end?, reasons?, note?}…}; notes go to the stream P.placements, by
+-- which routers follow what instances have in their caches. Returns how many were waiting for it.
 local function adopt_estimates(node, sent)
   for _, measures in ipairs({PREFILL, DECODE}) do
     for _, measure in ipairs(measures) do node[measure] = sent[measure] or node[measure] end
   end
   node.budget = sent.budget or node.budget
+  node.expected_end = sent.expected_end or node.expected_end
 end
 
 local function tell(sent)

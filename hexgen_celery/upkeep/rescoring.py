@@ -22,7 +22,8 @@ WORTH_SECONDS = 0.05
 
 
 class Rescorer:
-    """Call `rescore` again and again; it does nothing until the estimates have changed."""
+    """Call `rescore` again and again; it does nothing until the estimates have changed, or the
+    instances that can be used: on slower ones, what is left of a question takes longer."""
 
     def __init__(
         self, client: redis.Redis, binary: redis.Redis, keys: Keys, router: LiveRouter
@@ -31,17 +32,18 @@ class Rescorer:
         self._waiting = WaitingRequests(self._queues, WorkflowStore(client, keys))
         self._ledger = Ledger(client, keys)
         self._router = router
-        self._done_for = 0
+        self._done_for: tuple[int, frozenset[str]] = (0, frozenset())
 
     def rescore(self) -> int:
-        """Give what waits its rank by the newest estimates; how many ranks changed.
+        """Give what waits its rank by what is known now; how many ranks changed.
 
         Raises:
             redis.RedisError: Redis is away.
         """
         self._router.knowledge.refresh()
         version = self._router.knowledge.version
-        if version == self._done_for:
+        basis = (version, frozenset(self._router.usable_queues()))
+        if basis == self._done_for:
             return 0
         loads = self._ledger.read().queues
         changed = sum(
@@ -49,7 +51,7 @@ class Rescorer:
             for name, load in loads.items()
             if name.startswith(GPU_QUEUES) and load.waiting
         )
-        self._done_for = version
+        self._done_for = basis
         if changed:
             log.info("requests rescored", requests=changed, estimates=version)
         return changed

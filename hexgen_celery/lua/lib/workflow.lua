@@ -116,7 +116,8 @@ local function offer(node_id, node)
   node.status = 'ready'
   node.ready_at = stamp
   node.sends = 0
-  for _, field in ipairs({'queue', 'queued_at', 'claimed_at', 'first_token_at', 'worker', 'instance', 'budget'}) do
+  for _, field in ipairs({'queue', 'queued_at', 'claimed_at', 'first_token_at', 'worker', 'instance', 'budget',
+    'expected_end'}) do
     node[field] = nil
   end
   redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, member(node_id, node.attempt))

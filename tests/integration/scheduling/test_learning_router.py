@@ -18,6 +18,7 @@ from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
 from hexgen_celery.router import LiveRouter
+from hexgen_celery.transport.messages import token_of
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
@@ -39,6 +40,12 @@ def _answer(world: LiveWorld, count: int, **result: Any) -> None:
     for _ in range(count):
         question = world.ask()
         world.work(question, **result)
+
+
+def _rank(world: LiveWorld, question: str) -> float:
+    token = token_of(f"{question}/a/1")
+    waiting = world.queues.peek(world.queue_of(question), 50)
+    return next(message.urgency.key for message, _ in waiting if message.token == token)
 
 
 def test_every_decision_says_why(world: LiveWorld) -> None:
@@ -161,6 +168,32 @@ def test_a_request_that_waits_is_ranked_anew_when_estimates_change(world: LiveWo
     assert world.rescorer.rescore() == 0
     world.work(waiting)
     assert world.coordinator.record(waiting).status == "answered"
+
+
+def test_a_request_that_waits_is_ranked_anew_when_only_slow_instances_are_left(
+    world: LiveWorld,
+) -> None:
+    """What is left of its question takes longer there, so that it must start earlier."""
+    world.directory.announce(instance("a1"))
+    world.directory.announce(instance("b1", "a6000"))
+    _answer(world, 20, seconds=2.0)
+    world.learner.learn()
+    world.router.knowledge.refresh()
+    question = world.ask(slo=300.0)
+    before = _rank(world, question)
+    world.directory.announce(instance("a1", state="down"))
+    assert world.rescorer.rescore() >= 1
+    assert _rank(world, question) < before - 0.05
+    assert world.rescorer.rescore() == 0
+
+
+def test_without_any_instance_ranks_stay(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask(slo=300.0)
+    before = _rank(world, question)
+    world.directory.announce(instance("a1", state="down"))
+    assert world.rescorer.rescore() == 0
+    assert _rank(world, question) == before
 
 
 def test_an_overrun_of_a_budget_is_a_debit_in_the_trace(world: LiveWorld) -> None:
