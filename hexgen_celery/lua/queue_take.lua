@@ -11,13 +11,12 @@ for index = 4, #ARGV do
   if payload then
     local token = ARGV[3]
     local _, mark_end = string.find(payload, MARK, 1, true)
-    if mark_end then
-      token = string.sub(payload, mark_end + 1, string.find(payload, '"', mark_end + 1, true) - 1)
-    end
+    local tag_end = mark_end and string.find(payload, '"', mark_end + 1, true)
+    if tag_end then token = string.sub(payload, mark_end + 1, tag_end - 1) end
     -- The same publication twice in the lists, as other transports' recovery may leave it.
     if redis.call('HEXISTS', MESSAGES, token) == 1 then token = ARGV[3] end
     local deliveries = tonumber(redis.call('HGET', DELIVERIES, token) or NEVER)
-    local entry = {kind = LIST, queue = list, deliveries = deliveries, key = 0, 
+    local entry = {kind = LIST, queue = list, deliveries = deliveries, key = 0,
       feasible_until = math.huge, since = 0, kv = 0, prefill = 0, prefill_us = 0, decode_us = 0}
     local value = format_header(entry) .. list .. payload
     redis.call('HSET', MESSAGES, token, value)

@@ -151,17 +151,19 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         return payload
 
     def _claim(self, queue: str) -> dict[str, Any]:
-        holder, lease = self.keeper.holder, self.lease_seconds
         self.keeper.start()
+        while not isinstance(outcome := self._claim_any(queue), Nothing):
+            self.keeper.hold(outcome)
+            message = self._readable(outcome)
+            if message is not None:
+                return message
+        raise Empty
+
+    def _claim_any(self, queue: str) -> Claimed | Nothing:
+        holder, lease = self.keeper.holder, self.lease_seconds
         if is_sorted(queue):
-            outcome = self.scripts.claim(holder, lease, (queue,), rules=self.claim_rules)
-        else:
-            outcome = self.scripts.take(holder, lease, uuid(), self.lists_of(queue))
-        if isinstance(outcome, Nothing):
-            raise Empty
-        self.keeper.hold(outcome)
-        message = self._readable(outcome)
-        return self._claim(queue) if message is None else message
+            return self.scripts.claim(holder, lease, (queue,), rules=self.claim_rules)
+        return self.scripts.take(holder, lease, uuid(), self.lists_of(queue))
 
     # --- Consuming
 

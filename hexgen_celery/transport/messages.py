@@ -29,6 +29,8 @@ _NEVER = 65535
 _TOKEN_BYTES = 8
 _TOKEN_CHARACTERS = 12
 _MAX_TOKENS = 2**32 - 1
+# Scripts count in doubles, which are exact so far (140 years).
+_MAX_US = 2**52
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,29 @@ class Urgency:
         decode_us: Any,
     ) -> Urgency:
         return cls(
-            float(key),
-            math.inf if until is None else float(until),
-            float(since),
-            min(int(kv_tokens), _MAX_TOKENS),
-            min(int(prefill_tokens), _MAX_TOKENS),
-            int(prefill_us),
-            int(decode_us),
+            _finite(key),
+            math.inf if until is None else _finite(until),
+            _finite(since),
+            _bounded(kv_tokens, _MAX_TOKENS),
+            _bounded(prefill_tokens, _MAX_TOKENS),
+            _bounded(prefill_us, _MAX_US),
+            _bounded(decode_us, _MAX_US),
         )
+
+
+def _finite(moment: Any) -> float:
+    """What a sorted set can rank by; a script that is given anything else ends half-way."""
+    seconds = float(moment)
+    if not math.isfinite(seconds):
+        raise ValueError(f"{moment!r} is no moment")
+    return seconds
+
+
+def _bounded(amount: Any, most: int) -> int:
+    number = int(amount)
+    if number < 0:
+        raise ValueError(f"{amount!r} is no amount")
+    return min(number, most)
 
 
 @dataclass(frozen=True, slots=True)

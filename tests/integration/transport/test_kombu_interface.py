@@ -212,11 +212,11 @@ def test_what_is_no_message_becomes_a_dead_letter(
     publish(connection, "tasks", "good")
     (message,) = get_all(connection, "tasks")
     message.ack()
-    broker.client.lpush("tasks", "nonsense again")
+    broker.client.lpush("tasks", "nonsense again", '{"properties": {"delivery_tag": "cut o')
     with connection.Consumer(kombu.Queue("tasks")), pytest.raises(socket.timeout):
         connection.drain_events(timeout=0.5)
     causes = [letter.cause for letter in broker.inspector.dead_letters()]
-    assert len(causes) == 3
+    assert len(causes) == 4
     assert all("not a message of Kombu's" in cause for cause in causes)
 
 

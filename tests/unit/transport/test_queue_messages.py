@@ -61,11 +61,22 @@ def test_more_tokens_than_the_header_holds_are_cut() -> None:
     assert Urgency.from_header(header).kv_tokens == 2**32 - 1
 
 
+def test_more_work_than_scripts_count_exactly_is_cut() -> None:
+    header = {"version": HEADER_VERSION, "numbers": [1, None, 0, 0, 0, 2**70, 2**63]}
+    urgency = Urgency.from_header(header)
+    assert urgency.prefill_us == urgency.decode_us == 2**52
+
+
 NUMBERS = [5.0, None, 0, 1, 1, 1, 1]
 OTHER_FORMS = [
     *({"version": HEADER_VERSION, "numbers": n} for n in ([], [1, 2], "latest", [None] * 7, None)),
     {"version": HEADER_VERSION},
     {"version": HEADER_VERSION, "numbers": [1.0, None, 0, math.inf, 0, 0, 0]},
+    {"version": HEADER_VERSION, "numbers": [math.nan, None, 0, 0, 0, 0, 0]},
+    {"version": HEADER_VERSION, "numbers": [1.0, math.nan, 0, 0, 0, 0, 0]},
+    {"version": HEADER_VERSION, "numbers": [1.0, None, math.inf, 0, 0, 0, 0]},
+    {"version": HEADER_VERSION, "numbers": [1.0, None, 0, -1, 0, 0, 0]},
+    {"version": HEADER_VERSION, "numbers": [1.0, None, 0, 0, 0, 0, -1]},
 ]
 OTHER_VERSIONS = [
     {"version": HEADER_VERSION + 1, "numbers": NUMBERS},
@@ -80,7 +91,7 @@ OTHER_VERSIONS = [
 
 @pytest.mark.parametrize("header", OTHER_FORMS)
 def test_a_header_of_another_form_is_refused(header: Any) -> None:
-    with pytest.raises(ValueError, match=r"could|convert|header of version|not"):
+    with pytest.raises(ValueError, match=r"could|convert|header of version|not|is no"):
         Urgency.from_header(header)
 
 
