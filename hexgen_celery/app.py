@@ -151,6 +151,7 @@ def _connections(settings: Settings) -> dict[str, Any]:
         "broker_connection_timeout": timeout,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        "broker_channel_error_retry": True,
         "broker_pool_limit": POOLED_CONNECTIONS,
         "redis_socket_timeout": timeout,
         "redis_socket_connect_timeout": timeout,

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from kombu.utils.uuid import uuid
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
 
 from hexgen_celery.transport import process
 from hexgen_celery.transport.messages import Claimed
@@ -28,6 +29,8 @@ from hexgen_celery.transport.scripts import (
 
 if TYPE_CHECKING:
     from hexgen_celery.transport.channel import Channel
+
+log = structlog.get_logger(__name__)
 
 WAIT_SECONDS = 1
 
@@ -51,12 +54,19 @@ class Lane:
         self.doing = Doing.IDLE
         self.sent_at = 0.0
         self._empty = False
+        self._rests_until = 0.0
+        self._refusal = ""
         self._unknown: set[str] = set()
 
     @property
     def is_waiting_next(self) -> bool:
         """Whether the last claim found nothing, so that the next step is to wait."""
         return self._empty
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it does nothing now and need not rest."""
+        return self.doing is Doing.IDLE and time.monotonic() >= self._rests_until
 
     def start(self) -> None:
         """Send the next claim, or the next wait."""
@@ -71,14 +81,18 @@ class Lane:
     def read(self) -> Claimed | None:
         """The reply that has arrived: a message, or None."""
         doing, self.doing = self.doing, Doing.IDLE
-        if doing is Doing.WAITING:
-            self._woken(self._parse("BRPOP"))
-            return None
         try:
+            if doing is Doing.WAITING:
+                self._woken(self._parse("BRPOP"))
+                return None
             outcome = claimed(self._parse("EVALSHA"))
         except NoScriptError:
             self._unknown.add(self.script)
             return None
+        except ResponseError as error:
+            self._refused(error)
+            return None
+        self._refusal = ""
         return self._outcome(outcome)
 
     def settle(self) -> Claimed | None:
@@ -98,6 +112,14 @@ class Lane:
         """The connection was lost: whatever was under way is void."""
         self.doing = Doing.IDLE
         self._empty = False
+
+    def _refused(self, error: ResponseError) -> None:
+        """Redis is up but takes no writes (memory or disk full, a replica): that may pass."""
+        self._rests_until = time.monotonic() + WAIT_SECONDS
+        self._empty = False
+        if self._refusal != str(error):
+            log.warning("Redis refuses to hand out messages", lane=self.type, error=str(error))
+        self._refusal = str(error)
 
     def _outcome(self, outcome: Claimed | Nothing) -> Claimed | None:
         if isinstance(outcome, Nothing):

@@ -62,7 +62,7 @@ class LanePoller(kombu_redis.MultiChannelPoller):  # type: ignore[misc]
             return
         claiming = any(lane.doing is Doing.CLAIMING for lane in channel.lanes)
         for lane in channel.lanes_in_turn():
-            if lane.doing is Doing.IDLE and (lane.is_waiting_next or not claiming):
+            if lane.may_start and (lane.is_waiting_next or not claiming):
                 claiming = claiming or not lane.is_waiting_next
                 self._start(channel, lane)
 

@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "worker_cancel_long_running_tasks_on_connection_loss": False,
     "broker_connection_retry_on_startup": True,
     "broker_connection_max_retries": None,
+    "broker_channel_error_retry": True,
     "worker_hijack_root_logger": False,
 }
 

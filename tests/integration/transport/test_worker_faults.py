@@ -44,6 +44,27 @@ def test_a_lost_connection_repeats_nothing_and_the_ack_arrives_later(
     assert set(probe.runs().values()) == {1}
 
 
+def test_a_redis_that_is_full_ends_no_worker_and_repeats_nothing(
+    probe: Probe, broker: Broker
+) -> None:
+    """A claim that Redis refuses (out of memory, disk full, a replica) used to end the process."""
+    probe.send("t0", 3.0)
+    probe.worker("w1")
+    probe.wait_started(1)
+    broker.client.config_set("maxmemory-policy", "noeviction")
+    broker.client.config_set("maxmemory", 1)
+    time.sleep(2 * LEASE)
+    assert probe.workers["w1"].poll() is None
+    assert probe.log("w1").count("Redis refuses to hand out messages") == 1
+    cut_connections(broker.client)
+    time.sleep(1.0)
+    broker.client.config_set("maxmemory", 0)
+    probe.send("after")
+    probe.wait_ended(2)
+    assert wait_for(broker.is_empty)
+    assert set(probe.runs().values()) == {1}
+
+
 def test_what_runs_still_counts_after_a_reconnect(probe: Probe, broker: Broker) -> None:
     """celery 10346, 10383: reservations are lost on reconnect, and the worker takes too much."""
     for number in range(6):
