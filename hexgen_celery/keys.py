@@ -90,6 +90,11 @@ class Keys:
         return self._key("instances")
 
     @property
+    def processes(self) -> str:
+        """Hash: worker name → what runs there, its version and endpoint, and heartbeat (JSON)."""
+        return self._key("processes")
+
+    @property
     def drains(self) -> str:
         """Hash: instance name → why an operator wants no more requests sent there."""
         return self._key("drains")

@@ -11,6 +11,7 @@ from hexgen_celery.names import ASK_QUEUE, CONTROL_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.settings import Settings
 from workers.celery_process import node_name, run_process, run_worker
 from workers.periodic import Periodic
+from workers.presence import CONTROL, Presence
 from workers.questions import Reception, SendingThread, register_ask
 from workers.revocation import RevocationService
 from workers.upkeep import Upkeep
@@ -22,14 +23,23 @@ def serve(settings: Settings, name: str) -> int:
     """Run a control worker until it is told to stop."""
     deployment = connect_deployment(settings, "control", node_name(name))
     coordinator = deployment.coordinator
+    presence = Presence(settings, deployment.redis, deployment.keys, CONTROL, deployment.worker)
+    observer = presence.observer
     sending = SendingThread()
-    reception = Reception(settings, deployment.databases, coordinator, sending.submit)
+    reception = Reception(
+        settings, deployment.databases, coordinator, sending.submit, on_refused=observer.refused
+    )
     register_ask(deployment.app, reception)
     services = (
+        presence,
         sending,
-        Periodic("timers", coordinator.tick, settings.coordinator.tick_seconds),
+        Periodic(
+            "timers",
+            lambda: observer.ticked(coordinator.tick()),
+            settings.coordinator.tick_seconds,
+        ),
         RevocationService(deployment.app, coordinator),
-        Upkeep(deployment),
+        Upkeep(deployment, observer),
     )
     try:
         return run_worker(

@@ -77,6 +77,7 @@ def serve(settings: Settings, served: Served) -> int:
     use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)
     worker = StageWorker(
         deployment,
+        "llm",
         _executor(deployment, client, pool.model, announcer),
         Place(deployment.worker, served.name, pool.queue),
         on_stopping=announcer.withdraw,

@@ -31,6 +31,7 @@ def serve(settings: Settings, name: str) -> int:
             execute = ExecuteOperation(sandbox, databases, settings.sql)
             worker = StageWorker(
                 deployment,
+                "sql",
                 SqlExecutor({"execute": execute, RETRIEVE: RetrieveOperation(databases)}),
                 Place(deployment.worker, queue=SQL_QUEUE),
             )

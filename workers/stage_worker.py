@@ -8,6 +8,8 @@ from hexgen_celery.deployment import Deployment
 from workers.cancellation import CancelListener, InFlight
 from workers.celery_process import Service, ShutdownGrace, run_worker
 from workers.leases import LeaseKeeper
+from workers.observed import ObservedExecutor
+from workers.presence import Presence
 from workers.requests import Place, RequestExecutor, RequestRunner
 from workers.revocation import leave_revoke_to_control_workers
 from workers.stage_tasks import register_stages
@@ -18,7 +20,7 @@ def _nothing() -> None:
 
 
 class StageWorker:
-    """Runs the requests of some queues with `executor`.
+    """Runs the requests of some queues with `executor`; `kind` of worker as its process shows it.
 
     Leases are renewed by one thread and cancels heard by another, whatever the number of requests.
     `on_stopping` is called when the worker is asked to stop, before it has.
@@ -27,6 +29,7 @@ class StageWorker:
     def __init__(
         self,
         deployment: Deployment,
+        kind: str,
         executor: RequestExecutor,
         place: Place,
         *,
@@ -35,9 +38,12 @@ class StageWorker:
         self._deployment = deployment
         self._in_flight = InFlight()
         self._on_stopping = on_stopping
+        self._presence = Presence(
+            deployment.settings, deployment.redis, deployment.keys, kind, deployment.worker
+        )
         self._runner = RequestRunner(
             deployment.coordinator,
-            executor,
+            ObservedExecutor(executor, self._presence.observer, place),
             self._in_flight,
             place,
             patience_seconds=deployment.settings.coordinator.lease_seconds,
@@ -66,6 +72,7 @@ class StageWorker:
     def _own_services(self) -> tuple[Service, ...]:
         deployment, settings = self._deployment, self._deployment.settings
         return (
+            self._presence,
             CancelListener(deployment.redis, deployment.keys.cancels, self._in_flight),
             LeaseKeeper(
                 deployment.coordinator,

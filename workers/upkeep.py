@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from hexgen_celery.core.estimates import Estimate
 from hexgen_celery.deployment import Deployment
 from hexgen_celery.learning import Learner
+from hexgen_celery.metrics import Observer
 from hexgen_celery.redis_client import connect_binary
 from hexgen_celery.upkeep.rescoring import Rescorer
 from hexgen_celery.upkeep.stranded import Rescuer
@@ -15,15 +19,25 @@ RESCORE_SECONDS = 2.0
 RESCUE_SECONDS = 0.5
 
 
+def on_prediction(observer: Observer) -> Callable[[str, Estimate, float], None]:
+    """What a learner calls with every estimate that came out: tells `observer`."""
+
+    def predicted(about: str, estimate: Estimate, true: float) -> None:
+        inside = estimate.p10 <= true <= estimate.p90
+        observer.predicted(about, estimate.mean, true, inside=inside)
+
+    return predicted
+
+
 class Upkeep:
     """The services of one control worker that keep waiting requests where they belong.
 
     Kombu's lists can be neither looked into nor reordered, so that there only learning is left.
     """
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, observer: Observer) -> None:
         client, keys = deployment.redis, deployment.keys
-        learner = Learner(client, keys, deployment.worker)
+        learner = Learner(client, keys, deployment.worker, on_prediction(observer))
         self._services: list[Service] = [Periodic("learner", learner.learn, LEARN_SECONDS)]
         self._binary = connect_binary(deployment.settings)
         if deployment.settings.broker.transport == "urgency":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,11 @@ from hexgen_celery.core.estimates.critical_path import in_order, tails
 from hexgen_celery.learning.lessons import QuestionLesson, RequestLesson
 
 Pairs = deque[tuple[Estimate, float]]
+Judged = tuple[str, Estimate, float]
+"""What an estimate was about, the estimate, the truth."""
+
+OUTPUT_TOKENS = "output tokens"
+REMAINING_SECONDS = "remaining seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +91,21 @@ class Knowledge:
         self._output_pairs: Pairs = deque(maxlen=self._rates.calibration)
         self._path_pairs: Pairs = deque(maxlen=self._rates.calibration)
 
-    def learn(self, lesson: QuestionLesson) -> None:
-        """Take one finished question."""
+    def learn(
+        self,
+        lesson: QuestionLesson,
+        on_prediction: Callable[[str, Estimate, float], object] | None = None,
+    ) -> None:
+        """Take one finished question; `on_prediction` is told every estimate with its truth."""
         self.questions += 1
+        judged: list[Judged] = []
         for request in lesson.requests:
-            self._learn_request(request)
+            judged += self._learn_request(request)
         if lesson.whole and lesson.intervals:
-            self._learn_path(lesson)
+            judged += self._learn_path(lesson)
+        if on_prediction is not None:
+            for about, estimate, true in judged:
+                on_prediction(about, estimate, true)
 
     def output(self, stage: str, step: str, database: str) -> Estimate | None:
         """Output tokens of such a request; None where its step was never seen."""
@@ -128,7 +141,7 @@ class Knowledge:
 
     def calibration(self) -> dict[str, Calibration]:
         """How right the estimates of the recent past were, by what they are about."""
-        pairs = {"output tokens": self._output_pairs, "remaining seconds": self._path_pairs}
+        pairs = {OUTPUT_TOKENS: self._output_pairs, REMAINING_SECONDS: self._path_pairs}
         return {name: calibrate(list(each)) for name, each in pairs.items() if each}
 
     def to_json(self) -> dict[str, Any]:
@@ -163,10 +176,13 @@ class Knowledge:
         known._path_pairs.extend(_pairs(state["path_pairs"]))
         return known
 
-    def _learn_request(self, request: RequestLesson) -> None:
+    def _learn_request(self, request: RequestLesson) -> list[Judged]:
+        judged: list[Judged] = []
         if request.output_tokens > 0:
             if request.output_believed is not None:
-                self._output_pairs.append((request.output_believed, request.output_tokens))
+                pair = (request.output_believed, request.output_tokens)
+                self._output_pairs.append(pair)
+                judged.append((OUTPUT_TOKENS, *pair))
             self.outputs.observe(
                 request.stage, request.step, request.database, request.output_tokens
             )
@@ -177,20 +193,25 @@ class Knowledge:
             truth = self.caches.setdefault(request.instance, CacheTruth())
             predicted = self.token_factor(request.instance) * request.cached_predicted
             truth.observe(predicted, request.cached_tokens, self._rates.decay)
+        return judged
 
-    def _learn_path(self, lesson: QuestionLesson) -> None:
+    def _learn_path(self, lesson: QuestionLesson) -> list[Judged]:
+        judged: list[Judged] = []
         nodes = path_nodes(lesson.intervals)
         tail = tails(in_order(nodes))
         own = {node.node_id: node.seconds for node in nodes}
         for request in lesson.requests:
             name, believed = request.node_id, request.remaining_believed
             if believed is not None and name in tail and own[name] + tail[name] > 0:
-                self._path_pairs.append((believed, own[name] + tail[name]))
+                pair = (believed, own[name] + tail[name])
+                self._path_pairs.append(pair)
+                judged.append((REMAINING_SECONDS, *pair))
         self.paths.observe(nodes, lesson.database)
         means = self._stages.setdefault(lesson.workflow, {})
         decay = self._rates.decay
         for stage, seconds in stage_seconds(lesson.intervals).items():
             means[stage] = decay * means.get(stage, seconds) + (1.0 - decay) * seconds
+        return judged
 
 
 def _pairs(rows: list[list[float]]) -> list[tuple[Estimate, float]]:

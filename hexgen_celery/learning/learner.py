@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import cast
 
 import redis
 import structlog
 
 from hexgen_celery.coordination.state import WorkflowStore
+from hexgen_celery.core.estimates import Estimate
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.learning.lessons import question_lesson
@@ -27,12 +29,20 @@ BATCHES_AT_ONCE = 20
 
 class Learner:
     """Call `learn` again and again. One process learns at a time; another takes over from what it
-    saved last when it is gone."""
+    saved last when it is gone. `on_prediction` is told what an estimate was about, the estimate and
+    the truth, as soon as that is known."""
 
-    def __init__(self, client: redis.Redis, keys: Keys, name: str) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        keys: Keys,
+        name: str,
+        on_prediction: Callable[[str, Estimate, float], object] | None = None,
+    ) -> None:
         self._client = client
         self._lease = keys.learner
         self._name = name
+        self._on_prediction = on_prediction
         self._trace = TraceReader(client, keys)
         self._workflows = WorkflowStore(client, keys)
         self._store = KnowledgeStore(client, keys)
@@ -88,7 +98,7 @@ class Learner:
         if record is None:
             return 0
         try:
-            known.learn(question_lesson(record, self._trace.of(workflow_id)))
+            known.learn(question_lesson(record, self._trace.of(workflow_id)), self._on_prediction)
         except (KeyError, TypeError, ValueError):
             # One odd record (of another version, say) must not end all learning.
             log.exception("nothing learnt from a question", workflow=workflow_id)

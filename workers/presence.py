@@ -1,0 +1,87 @@
+"""How a worker shows itself: its record among the processes, and its metrics where they are on."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import redis
+import structlog
+
+from hexgen_celery.keys import Keys
+from hexgen_celery.metrics import Observer, ProcessMetrics, Unobserved
+from hexgen_celery.metrics.cluster_collector import ClusterCollector
+from hexgen_celery.metrics.endpoint import Endpoint
+from hexgen_celery.metrics.targets import scrape_targets
+from hexgen_celery.overview import CountsReader
+from hexgen_celery.processes import (
+    ANNOUNCE_SECONDS,
+    ProcessDirectory,
+    ProcessRecord,
+    settings_fingerprint,
+)
+from hexgen_celery.settings import Settings
+from workers.periodic import Periodic
+
+log = structlog.get_logger(__name__)
+
+CONTROL = "control"
+
+
+class Presence:
+    """One process among the others: a service of its worker.
+
+    `observer` hears what the worker does. Control workers export the cluster's figures and tell
+    scrapers where all the others are.
+    """
+
+    def __init__(
+        self, settings: Settings, client: redis.Redis, keys: Keys, kind: str, worker: str
+    ) -> None:
+        self._directory = ProcessDirectory(client, keys)
+        self._record = ProcessRecord(
+            worker, kind, version("hexgen-celery"), settings_fingerprint(settings)
+        )
+        self._beat = Periodic("presence", self._announce, ANNOUNCE_SECONDS)
+        self.observer: Observer = Unobserved()
+        self._endpoint: Endpoint | None = None
+        if settings.metrics.enabled:
+            metrics = ProcessMetrics(kind, worker)
+            self.observer = metrics
+            self._endpoint = self._build_endpoint(settings, client, metrics, kind)
+
+    def start(self) -> None:
+        """Listen where metrics are on, and announce the process from now on."""
+        if self._endpoint is not None:
+            self._endpoint.start()
+        try:
+            self._announce()
+        except redis.RedisError as error:
+            log.warning("process not announced yet", error=str(error))
+        self._beat.start()
+
+    def stop(self) -> None:
+        """Withdraw the process and give its port back."""
+        self._beat.stop()
+        if self._endpoint is not None:
+            self._endpoint.stop()
+        try:
+            self._directory.withdraw(self._record.worker)
+        except redis.RedisError as error:
+            log.warning("process not withdrawn", error=str(error))
+
+    def _announce(self) -> None:
+        address = self._endpoint.address if self._endpoint is not None else ""
+        self._directory.announce(self._record, address)
+
+    def _build_endpoint(
+        self, settings: Settings, client: redis.Redis, metrics: ProcessMetrics, kind: str
+    ) -> Endpoint:
+        if kind != CONTROL:
+            return Endpoint(settings.metrics, metrics.registry)
+        reader = CountsReader(client, settings)
+        metrics.registry.register(ClusterCollector(reader.read, settings))
+        return Endpoint(
+            settings.metrics,
+            metrics.registry,
+            lambda: scrape_targets(self._directory.alive()),
+        )
