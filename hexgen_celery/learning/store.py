@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 import redis
+import structlog
 
 from hexgen_celery.core.estimates import Calibration
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.trace import OLDEST
+
+log = structlog.get_logger(__name__)
 
 STATE, VERSION, LEARNT, CALIBRATION = "state", "version", "learnt", "calibration"
 
@@ -36,10 +39,18 @@ class KnowledgeStore:
         return int(cast("str | None", self._client.hget(self._key, VERSION)) or 0)
 
     def load(self) -> tuple[Knowledge, str]:
-        """What is known, and the last event of the stream that it was learnt from."""
+        """What is known, and the last event of the stream that it was learnt from.
+
+        A state of another version's form is forgotten: what the stream still holds is learnt anew.
+        """
         state, learnt = cast("list[str | None]", self._client.hmget(self._key, [STATE, LEARNT]))
-        known = Knowledge.from_json(json.loads(state)) if state else Knowledge()
-        return known, learnt or OLDEST
+        if not state:
+            return Knowledge(), learnt or OLDEST
+        try:
+            return Knowledge.from_json(json.loads(state)), learnt or OLDEST
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("what was learnt before cannot be read", error=repr(error))
+            return Knowledge(), OLDEST
 
     def save(self, known: Knowledge, learnt: str) -> int:
         """Write what is known; the new version."""
