@@ -25,7 +25,7 @@ from hexgen_celery.profiling_llm import (
     read_facts,
 )
 
-MOST_SEQUENCES = 256
+GIVEN = Provenance("modelled", "given on the command line")
 BLOCK_TOKENS = 16
 
 
@@ -37,6 +37,8 @@ BLOCK_TOKENS = 16
 @click.option("--gpus", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--kv-tokens", type=click.IntRange(1), help="Where the server does not tell.")
 @click.option("--max-model-len", type=click.IntRange(1), help="Where the server does not tell.")
+@click.option("--max-sequences", type=click.IntRange(1), help="The server's --max-num-seqs.")
+@click.option("--max-batched-tokens", type=click.IntRange(1), help="Its --max-num-batched-tokens.")
 @click.option(
     "--seconds", type=click.FloatRange(1), default=180.0, show_default=True, help="Time to take."
 )
@@ -94,15 +96,24 @@ def _hardware(options: dict[str, Any], model: str, facts: ServerFacts) -> Hardwa
         kv_source=kv_source,
         max_model_len=max_model_len,
         max_model_len_source=length_source,
-        max_sequences=MOST_SEQUENCES,
         block_tokens=facts.block_tokens or BLOCK_TOKENS,
+        **_limits(options),
     )
+
+
+def _limits(options: dict[str, Any]) -> dict[str, Any]:
+    """The limits that were given; the others keep vLLM's defaults."""
+    limits: dict[str, Any] = {}
+    for name in ("max_sequences", "max_batched_tokens"):
+        if options[name] is not None:
+            limits |= {name: options[name], f"{name}_source": GIVEN}
+    return limits
 
 
 def _number(name: str, options: dict[str, Any], facts: ServerFacts) -> tuple[int, Provenance]:
     told, given = getattr(facts, name), options[name]
     if given is not None:
-        return given, Provenance("modelled", "given on the command line")
+        return given, GIVEN
     if told is not None:
         return told, Provenance("measured", "as the server itself reports it")
     option = f"--{name.replace('_', '-')}"

@@ -17,12 +17,14 @@ DECODE_TERMS = {
     "decode_per_context_token": "per_context_token",
 }
 
+VLLM_DEFAULT = Provenance("modelled", "vLLM's default; the server does not tell")
+
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """What a profile says that cannot be measured from outside. Sizes in tokens.
 
-    `kv_source` and `limits_source` say where those numbers come from.
+    The fields named `…_source` say where those numbers come from.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Hardware:
     max_model_len_source: Provenance
     max_sequences: int = 256
     max_batched_tokens: int = 8192
+    max_sequences_source: Provenance = VLLM_DEFAULT
+    max_batched_tokens_source: Provenance = VLLM_DEFAULT
     block_tokens: int = 16
 
 
@@ -145,14 +149,13 @@ def _provenance(
         error = f"standard error {fit.term_errors[term]:.1%} of the time"
         return Provenance("measured", f"{origin}; {error}, fit worst {fit.worst_error:.1%}")
 
-    assumed = Provenance("modelled", "vLLM's default; the server does not tell")
     return (
         ("prefill_tokens_per_second", measured(prefill, "per_token")),
         ("prefill_quadratic", measured(prefill, "quadratic")),
         *((name, measured(decode, term)) for name, term in DECODE_TERMS.items()),
         ("kv_tokens", hardware.kv_source),
-        ("max_sequences", assumed),
+        ("max_sequences", hardware.max_sequences_source),
         ("max_model_len", hardware.max_model_len_source),
-        ("max_batched_tokens", assumed),
+        ("max_batched_tokens", hardware.max_batched_tokens_source),
         ("block_tokens", hardware.kv_source),
     )

@@ -57,6 +57,17 @@ def test_terms_are_shown_with_their_errors_and_the_effect_of_the_cache(
     assert dict(read.provenance)["kv_tokens"].kind == "modelled"
 
 
+def test_limits_are_those_given_else_vllms_defaults(server: RunningServer, tmp_path: Path) -> None:
+    path = tmp_path / "limits.toml"
+    arguments = ["profile", server.url, "--kv-tokens", "9000", "--output", str(path)]
+    CliRunner().invoke(hexgen, [*arguments, "--max-sequences", "8"], catch_exceptions=False)
+    read = load_profile(path)
+    sources = {name: origin.source for name, origin in read.provenance}
+    assert (read.max_sequences, read.max_batched_tokens) == (8, 8192)
+    assert sources["max_sequences"] == "given on the command line"
+    assert "vLLM's default" in sources["max_batched_tokens"]
+
+
 def test_one_of_several_models_must_be_named() -> None:
     def build() -> web.Application:
         async def models(_request: web.Request) -> web.Response:
