@@ -66,6 +66,12 @@ class Keys:
         return self._key("events")
 
     @property
+    def records(self) -> str:
+        """Stream: questions that began or ended and are not yet in the store; behind `:dropped` how
+        many were dropped unread (string), behind `:aside` those that cannot be stored (stream)."""
+        return self._key("records")
+
+    @property
     def databases(self) -> str:
         """Hash: database name → registration (JSON)."""
         return self._key("databases")
@@ -78,6 +84,10 @@ class Keys:
     def part(self, digest: str) -> str:
         """String: the text of a prompt part."""
         return self._key("part", digest)
+
+    def part_tokens(self, model: str, digest: str) -> str:
+        """String: how many tokens a prompt part has by the tokenizer of `model`; expires."""
+        return self._key("tokens", model, digest)
 
     @property
     def cancels(self) -> str:

@@ -76,6 +76,9 @@ class Scripts:
             "resend_ms": self._resend_ms,
             "result_ttl_ms": milliseconds(settings.broker.result_ttl_seconds),
         }
+        if settings.store.enabled:
+            self._common["records"] = keys.records
+            self._common["records_kept"] = settings.store.backlog_entries
         self._scripts: dict[str, Any] = {}
 
     def start(

@@ -139,7 +139,7 @@ class WorkflowStore:
         fields, nodes = cast("list[dict[str, str]]", pipeline.execute())
         if "submission" not in fields:
             return None
-        return _workflow(fields, nodes)
+        return workflow_record(fields, nodes)
 
     def rows(self, workflow_id: str, node_id: str) -> Json:
         """The bulk result of a node; empty when there is none."""
@@ -151,7 +151,8 @@ class WorkflowStore:
         return bool(self._client.exists(self._keys.workflow(workflow_id)))
 
 
-def _workflow(fields: Mapping[str, str], nodes: Mapping[str, str]) -> WorkflowRecord:
+def workflow_record(fields: Mapping[str, str], nodes: Mapping[str, str]) -> WorkflowRecord:
+    """The workflow of its two hashes; `fields` must hold its submission."""
     outcome, best_effort = (
         decode_outcome(fields["outcome"]) if "outcome" in fields else (None, False)
     )

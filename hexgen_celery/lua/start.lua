@@ -9,6 +9,7 @@ local status = redis.call('HGET', WORKFLOW, 'status')
 if status then
   if redis.call('HSETNX', WORKFLOW, 'submission', ARGV[3]) == 0 then return {'exists'} end
   redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, ID)
+  record('end')
   return {'cancelled'}
 end
 local running = running_of(P.tenant)
@@ -33,6 +34,7 @@ redis.call('ZADD', DEADLINES, string.format('%d', P.deadline_ms), ID)
 trace('started', {submitted_at = P.submitted_at, deadline = P.deadline_ms / 1000,
   definition = P.definition, database = P.database, tenant = P.tenant,
   slo_class = P.slo_class, slo_seconds = P.slo_seconds})
+record('begin')
 apply_expansion(ARGV[4], ARGV[5], 6)
 if is_running() then expire_all(P.expires_ms) end
 return {'started'}

@@ -66,7 +66,7 @@ def _request(
     call, result = node.spec.call, node.outcome.get("result") or {}
     assert isinstance(call, LlmCall)
     input_tokens = max(1, int(result.get("input_tokens") or call.input_tokens))
-    template, schema = _shared(call, input_tokens)
+    template, schema = shared_tokens(call, input_tokens)
     after = sorted(numbers[name] for name in _prerequisites(node, nodes, numbers))
     return WorkloadRequest(
         id=number,
@@ -81,7 +81,7 @@ def _request(
     )
 
 
-def _shared(call: LlmCall, input_tokens: int) -> tuple[int, int]:
+def shared_tokens(call: LlmCall, input_tokens: int) -> tuple[int, int]:
     """Tokens of the instructions and of the schema behind them, within the prompt's own count."""
     tokens = [part.tokens for part in call.parts]
     template = min(sum(tokens[:1]), input_tokens)

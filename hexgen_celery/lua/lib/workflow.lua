@@ -48,6 +48,16 @@ local function trace(event, facts)
   redis.call('XADD', EVENTS, 'MAXLEN', '~', P.stream, '*', 'e', cjson.encode(facts))
 end
 
+-- A beginning or an end, for the store. The recorder deletes what it has stored, so that the length
+-- is what waits; what does not fit any more is counted.
+local function record(kind)
+  if not P.records then return end
+  local status = redis.call('HGET', WORKFLOW, 'status')
+  redis.call('XADD', P.records, '*', 'w', ID, 'k', kind, 's', status, 't', stamp)
+  local dropped = redis.call('XTRIM', P.records, 'MAXLEN', P.records_kept)
+  if dropped > 0 then redis.call('INCRBY', P.records .. ':dropped', dropped) end
+end
+
 local function is_running()
   return redis.call('HGET', WORKFLOW, 'status') == 'running'
 end
@@ -215,6 +225,7 @@ local function finish(status, outcome)
   redis.call('ZREM', DEADLINES, ID)
   redis.call('ZADD', OUTBOX, now_ms + P.resend_ms, ID)
   trace('finished', {status = status})
+  record('end')
   expire_all(now_ms + P.result_ttl_ms)
 end
 

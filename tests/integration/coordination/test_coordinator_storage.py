@@ -200,9 +200,9 @@ class TestLifetime:
         until = time.monotonic() + 10
         while redis_client.keys("*:wf:*") and time.monotonic() < until:
             time.sleep(0.02)
-        assert set(redis_client.keys("*")) == {keys.events, keys.tenants}
+        assert set(redis_client.keys("*")) == {keys.events, keys.records, keys.tenants}
         coordinator.complete(RequestRef(submission.workflow_id, "a", 1), {})
-        assert set(redis_client.keys("*")) == {keys.events, keys.tenants}
+        assert set(redis_client.keys("*")) == {keys.events, keys.records, keys.tenants}
 
     def test_a_waiting_question_is_small(
         self, coordinator: Coordinator, redis_client: redis.Redis, keys: Keys

@@ -1,0 +1,140 @@
+"""The version of the store's tables: what it is, what it should be, and how to get there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, inspect, text
+
+import hexgen_celery
+from hexgen_celery.store.engine import naming_a_lost_store, place_of, sqlite_file
+from hexgen_celery.store.errors import StoreOutdated
+
+HEAD = "head"
+_LOCK = 0x68657867656E
+"""Of PostgreSQL's advisory locks: two processes must not migrate at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """The revision of the store ("" where it has no tables) and the one of this program."""
+
+    current: str
+    wanted: str
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether both are the same."""
+        return self.current == self.wanted
+
+
+def migrations_directory() -> Path:
+    """The directory of the migrations, installed or in the project's sources."""
+    package = Path(hexgen_celery.__file__).parent
+    installed = package / "_migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def schema_version(engine: Engine) -> SchemaVersion:
+    """Which version the store has.
+
+    Raises:
+        StoreUnavailable: it cannot be reached.
+    """
+    wanted = ScriptDirectory(str(migrations_directory())).get_current_head() or ""
+    with naming_a_lost_store(engine), engine.connect() as connection:
+        heads = MigrationContext.configure(connection).get_current_heads()
+    return SchemaVersion(", ".join(sorted(heads)), wanted)
+
+
+def check_schema(engine: Engine) -> None:
+    """Make sure that the tables are those of this version. An empty SQLite file gets them.
+
+    Raises:
+        StoreOutdated: they are older, newer or missing.
+        StoreUnavailable: the store cannot be reached.
+    """
+    version = schema_version(engine)
+    if version.up_to_date:
+        return
+    if not version.current and sqlite_file(engine.url) and not _has_tables(engine):
+        migrate(engine)
+        return
+    has = f"has version {version.current}" if version.current else "has no tables"
+    raise StoreOutdated(
+        f"the store {place_of(engine.url)} {has}; this program needs {version.wanted}",
+        field="store.url",
+        hint="run `hexgen store migrate`; where the store is newer, install the newer program",
+    )
+
+
+def migrate(engine: Engine, revision: str = HEAD) -> SchemaVersion:
+    """Bring the store to `revision`, up or down to it; the version it then has.
+
+    Raises:
+        StoreUnavailable: the store cannot be reached.
+        StoreOutdated: there is no such revision.
+    """
+    script = ScriptDirectory(str(migrations_directory()))
+    order = ["base", *(each.revision for each in reversed(list(script.walk_revisions())))]
+    target = str(script.get_current_head()) if revision == HEAD else revision
+    current = schema_version(engine).current or "base"
+    if target not in order or current not in order:
+        raise StoreOutdated(
+            f"no migration leads from {current} to {target}",
+            field="revision",
+            hint=f"known: {', '.join(order)}",
+        )
+    step = command.upgrade if order.index(target) >= order.index(current) else command.downgrade
+    with naming_a_lost_store(engine), _alone(engine), engine.begin() as connection:
+        _lock(connection)
+        step(_configuration(connection), target)
+    return schema_version(engine)
+
+
+def drift(engine: Engine) -> list[str]:
+    """How the tables differ from the models, in words; empty when they do not."""
+    from alembic.autogenerate import compare_metadata
+
+    from hexgen_celery.store.models import Base
+
+    with naming_a_lost_store(engine), engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        return [str(each) for each in compare_metadata(context, Base.metadata)]
+
+
+def _configuration(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _has_tables(engine: Engine) -> bool:
+    with naming_a_lost_store(engine):
+        return bool(inspect(engine).get_table_names())
+
+
+def _lock(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+
+
+@contextlib.contextmanager
+def _alone(engine: Engine) -> Iterator[None]:
+    """Keep other processes of this machine from migrating the same file."""
+    file = sqlite_file(engine.url)
+    if file is None:
+        yield
+        return
+    with file.with_name(f"{file.name}.migration").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
