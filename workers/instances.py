@@ -112,8 +112,12 @@ class Announcer:
         while not self._stop.is_set():
             self._wake.wait(self._interval)
             self._wake.clear()
-            self._look()
-            self._announce()
+            try:
+                self._look()
+                self._announce()
+            except Exception:
+                # A thread that ended would leave the instance down for ever.
+                log.exception("instance not announced")
 
     def _look(self) -> None:
         """Apply what is known to the state: wishes to drain, a finished probe, a check."""
@@ -164,6 +168,9 @@ class Announcer:
             self._server.check()
         except HexgenError as error:
             trouble = str(error)
+        except Exception as error:
+            log.exception("a check failed unexpectedly")
+            trouble = repr(error)
         with self._lock:
             self._health.checked(trouble, time.monotonic())
             suspect = self._health.wants_probe

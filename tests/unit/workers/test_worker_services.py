@@ -11,13 +11,14 @@ import pytest
 import redis
 from celery import signals
 
-from hexgen_celery.errors import BrokerUnavailable, HexgenError, ModelUnavailable
+from hexgen_celery.errors import BrokerUnavailable, ModelUnavailable
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
 from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import RequestRef
 from hexgen_celery.settings import Settings
 from workers.cancellation import SHUTDOWN, InFlight
 from workers.celery_process import ShutdownGrace, run_process
+from workers.instance_health import HealthRules, InstanceHealth
 from workers.instances import Announcer
 from workers.server_probe import InstanceRefused
 
@@ -32,7 +33,7 @@ class _Directory(InstanceDirectory):
         self.announced: list[InstanceRecord] = []
         self.withdrawn: list[str] = []
         self.drained = False
-        self.error: redis.RedisError | None = None
+        self.error: Exception | None = None
 
     def announce(self, record: InstanceRecord) -> bool:
         if self.error is not None:
@@ -46,18 +47,21 @@ class _Directory(InstanceDirectory):
             raise self.error
 
     def wait_for(self, state: InstanceState) -> InstanceRecord:
+        self.wait_until(lambda: bool(self.announced) and self.announced[-1].state == state)
+        return self.announced[-1]
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + PATIENCE
-        while not self.announced or self.announced[-1].state != state:
+        while not condition():
             assert time.monotonic() < until, self.announced[-3:]
             time.sleep(0.005)
-        return self.announced[-1]
 
 
 class _Server:
     """Up, or gone with `trouble`."""
 
     def __init__(self) -> None:
-        self.trouble: HexgenError | None = None
+        self.trouble: Exception | None = None
 
     def check(self) -> None:
         if self.trouble is not None:
@@ -125,6 +129,28 @@ def test_announcing_goes_on_after_redis_was_away() -> None:
     directory.error = redis.ConnectionError("gone again")
     announcer.stop()
     assert directory.announced
+
+
+@pytest.mark.parametrize("error", [AttributeError("a bug"), OSError("a socket")])
+def test_the_heartbeat_outlives_whatever_a_check_or_an_announcement_raises(
+    error: Exception,
+) -> None:
+    """A thread that ended would leave an instance down for ever that its worker still feeds."""
+    directory, server = _Directory(), _Server()
+    health = InstanceHealth(HealthRules(trust_seconds=0.0))
+    announcer = Announcer(directory, RECORD, server, interval_seconds=0.01, health=health)
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    server.trouble = error
+    assert str(error) in directory.wait_for(InstanceState.DOWN).reason
+    server.trouble = None
+    directory.wait_for(InstanceState.READY)
+    directory.error = error
+    time.sleep(0.1)
+    directory.error = None
+    beats = len(directory.announced)
+    directory.wait_until(lambda: len(directory.announced) > beats)
+    announcer.stop()
 
 
 def _stopping(in_flight: InFlight, grace: float, on_stopping: Callable[[], None]) -> ShutdownGrace:
