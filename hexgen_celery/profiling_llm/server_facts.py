@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -72,7 +73,7 @@ def _get(url: str, headers: Mapping[str, str]) -> str:
         request = urllib.request.Request(url, headers=dict(headers))
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
             return str(response.read().decode("utf-8", "replace"))
-    except (urllib.error.URLError, OSError):
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
         return ""
 
 
