@@ -28,7 +28,7 @@ EMBEDDED = "embedded"
 
 
 class RunningInstance(BaseModel):
-    """One LLM server of the running cluster."""
+    """One LLM server of the running cluster; the cluster has started it unless it is external."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,6 +38,12 @@ class RunningInstance(BaseModel):
     model: str
     url: str
     emulated: bool
+    engine: str = "external"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the cluster has started it."""
+        return self.engine != "external"
 
 
 class ClusterState(BaseModel):

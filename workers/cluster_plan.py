@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
 from workers.managed_process import ProcessSpec
 
 LOOPBACK = "127.0.0.1"
+_KEEPER_SECONDS = 3.0
 _POOLS: TypeAdapter[tuple[PoolSettings, ...]] = TypeAdapter(tuple[PoolSettings, ...])
 
 
@@ -32,7 +34,7 @@ class ClusterPlan:
 
 
 def place_instances(settings: Settings, free_port: Callable[[], int]) -> Settings:
-    """`settings` with a port and URL for every emulated instance that names none."""
+    """`settings` with a port and URL for every instance started here that names none."""
     pools = tuple(_placed_pool(pool, free_port) for pool in settings.pools)
     return settings.model_copy(update={"pools": pools})
 
@@ -47,7 +49,7 @@ def plan_cluster(
     """
     shared = {**environment, **_overrides(settings, config)}
     return ClusterPlan(
-        servers=tuple(_emulators(settings, shared)),
+        servers=tuple(_servers(settings, shared)),
         workers=tuple(_workers(settings, shared)),
         instances=tuple(_instances(settings)),
     )
@@ -59,10 +61,11 @@ def _placed_pool(pool: PoolSettings, free_port: Callable[[], int]) -> PoolSettin
 
 
 def _placed_instance(instance: InstanceSettings, free_port: Callable[[], int]) -> InstanceSettings:
-    if instance.engine == "external":
+    if not instance.is_ours:
         return instance
-    port = instance.port or free_port()
-    return instance.model_copy(update={"port": port, "url": f"http://{LOOPBACK}:{port}"})
+    port = instance.listening_port or free_port()
+    url = instance.url if instance.engine == "vllm" else None
+    return instance.model_copy(update={"port": port, "url": url or f"http://{LOOPBACK}:{port}"})
 
 
 def _overrides(settings: Settings, config: Path | None) -> dict[str, str]:
@@ -76,17 +79,30 @@ def _overrides(settings: Settings, config: Path | None) -> dict[str, str]:
     return values
 
 
-def _emulators(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
+def _servers(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
     return [
-        ProcessSpec(
+        _vllm_server(instance, environment)
+        if instance.engine == "vllm"
+        else ProcessSpec(
             f"server-{instance.name}",
             _emulator_command(settings, pool, instance),
             environment,
         )
         for pool in settings.pools
         for instance in pool.instances
-        if instance.engine == "emulated"
+        if instance.is_ours
     ]
+
+
+def _vllm_server(instance: InstanceSettings, environment: Mapping[str, str]) -> ProcessSpec:
+    """The program that keeps a vLLM server running, which has to end that server itself."""
+    return ProcessSpec(
+        f"server-{instance.name}",
+        _module("workers.vllm_server", instance.name),
+        environment,
+        stop_seconds=instance.serving.stop_seconds + _KEEPER_SECONDS,
+        death_signal=signal.SIGTERM,
+    )
 
 
 def _emulator_command(
@@ -139,6 +155,7 @@ def _instances(settings: Settings) -> list[RunningInstance]:
             model=pool.model,
             url=instance.url or "",
             emulated=instance.engine == "emulated",
+            engine=instance.engine,
         )
         for pool in settings.pools
         for instance in pool.instances

@@ -21,11 +21,17 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """A program by a name that is unique among those kept running, its arguments and variables."""
+    """A program by a name that is unique among those kept running, its arguments and variables.
+
+    It is given `stop_seconds` after SIGTERM. `death_signal` is what it gets when its keeper dies: a
+    program that has children of its own to end must get one that it can handle.
+    """
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    stop_seconds: float = 5.0
+    death_signal: signal.Signals = signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class ManagedProcess:
         self.spec = spec
         self.log_path = log_path
         self.restarts = 0
+        self.exit_code: int | None = None
         self._clock = clock
         self._policy = policy or RestartPolicy()
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,7 +83,7 @@ class ManagedProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 environment=self.spec.environment,
-                death_signal=signal.SIGKILL,
+                death_signal=self.spec.death_signal,
             )
 
     def poll(self) -> None:
@@ -114,6 +121,11 @@ class ManagedProcess:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
+    def kill(self) -> None:
+        """Kill it and its group; `poll` will start it again."""
+        if self._process is not None:
+            children.kill_group(self._process.pid)
+
     def end(self, grace_seconds: float) -> None:
         """Wait `grace_seconds` for its end, then kill it and what it left in its group."""
         if self._process is not None:
@@ -122,6 +134,9 @@ class ManagedProcess:
             self._process = None
 
     def _plan_restart(self, code: int) -> None:
+        """Children that it left would keep memory and ports from the next one."""
+        self.kill()
+        self.exit_code = code
         now = self._clock.now()
         settled = now - self._started_at >= self._policy.settled_seconds
         self._deaths_in_a_row = 1 if settled else self._deaths_in_a_row + 1

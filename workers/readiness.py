@@ -24,15 +24,15 @@ _HEALTH_SECONDS = 1.0
 
 
 def wait_until_ready(settings: Settings, plan: ClusterPlan, tend: Callable[[], bool]) -> bool:
-    """Wait until all servers are healthy, all workers answer and all emulated instances are ready.
+    """Wait until all servers are healthy, all workers answer and all our instances are ready.
 
     `tend` is called between two looks and paces them; False when it says stop. Servers that others
     run are not waited for.
     """
     app = create_app(settings, "client")
-    servers = {instance.url for instance in plan.instances if instance.emulated}
+    servers = {instance.url for instance in plan.instances if instance.is_ours}
     workers = {spec.name for spec in plan.workers}
-    instances = {instance.name for instance in plan.instances if instance.emulated}
+    instances = {instance.name for instance in plan.instances if instance.is_ours}
     while servers or workers or instances:
         if not tend():
             return False

@@ -37,11 +37,11 @@ from workers.cluster_plan import ClusterPlan, place_instances, plan_cluster
 from workers.embedded_redis import EmbeddedRedis, free_port
 from workers.managed_process import ManagedProcess
 from workers.readiness import wait_until_ready
+from workers.vllm_command import refuse_contradictions
 
 logger = structlog.get_logger(__name__)
 
 _POLL_SECONDS = 0.2
-_STOP_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
 _DEATHS_WHILE_STARTING = 3
 _QUOTED_LINES = 3
@@ -165,7 +165,8 @@ class Supervisor:
         """Stop the workers, then the servers they talk to."""
         logger.info("stopping")
         for group in (self._processes[servers:], self._processes[:servers]):
-            until = time.monotonic() + _STOP_SECONDS
+            patience = max((process.spec.stop_seconds for process in group), default=0.0)
+            until = time.monotonic() + patience
             for process in group:
                 process.ask_to_stop()
             for process in group:
@@ -185,7 +186,7 @@ def check_pools(settings: Settings) -> None:
     """Find what would keep every request from being served, before anything starts.
 
     Raises:
-        InvalidSettings: no pool is declared.
+        InvalidSettings: no pool is declared, or what one says of a vLLM server is impossible.
         InvalidProfile: a pool's profile is missing or impossible.
     """
     if not settings.pools:
@@ -195,7 +196,10 @@ def check_pools(settings: Settings) -> None:
             hint="declare [[pools]] with [[pools.instances]]; see docs/configuration.md",
         )
     for pool in settings.pools:
-        load_profile(pool.profile)
+        profile = load_profile(pool.profile)
+        for instance in pool.instances:
+            if instance.engine == "vllm":
+                refuse_contradictions(pool, instance, profile)
 
 
 def _with_broker(settings: Settings, url: str) -> Settings:

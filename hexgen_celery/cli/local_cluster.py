@@ -20,7 +20,7 @@ from hexgen_celery.settings import load_settings
 
 _SUPERVISOR = "workers.supervisor"
 _POLL_SECONDS = 0.05
-_STOP_SECONDS = 20.0
+_STOP_SECONDS = 30.0
 _KEPT_SETTINGS = ("HEXGEN_LLM__", "HEXGEN_LOG__")
 
 

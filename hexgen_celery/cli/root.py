@@ -63,6 +63,9 @@ COMMANDS = {
     "worker": LazyCommand(
         "hexgen_celery.cli.worker:worker_group", "Run one worker: llm, sql, control or emulate."
     ),
+    "vllm": LazyCommand(
+        "hexgen_celery.cli.vllm:vllm_group", "Serve an instance with a vLLM server of one's own."
+    ),
     "flower": LazyCommand(
         "hexgen_celery.cli.worker:flower_command", "Run Flower, the web page on tasks and workers."
     ),

@@ -13,8 +13,8 @@ from hexgen_celery.cli.answering_servers import server_problem
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.local_cluster import LocalCluster, stop_running
 from hexgen_celery.cli.output import console, table
-from hexgen_celery.cluster import ClusterState, RunningInstance, read_cluster
-from hexgen_celery.settings import LlmSettings
+from hexgen_celery.cluster import ClusterState, read_cluster
+from hexgen_celery.settings import LlmSettings, Settings
 
 _READY_SECONDS = 120.0
 
@@ -24,7 +24,7 @@ _READY_SECONDS = 120.0
 @click.option("--detach", is_flag=True, help="Return when the cluster is ready; see `hexgen down`.")
 @pass_cli
 def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
-    """Run Redis, emulated servers and all workers of CONFIG until Ctrl-C."""
+    """Run Redis, emulated and vLLM servers and all workers of CONFIG until Ctrl-C."""
     cli.config = config or cli.config
     directory = cli.settings.up.directory
     cluster = LocalCluster(cli.config, directory, attached=not detach)
@@ -33,7 +33,7 @@ def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
     try:
         cluster.start()
         console.print(f"starting; logs in {directory / 'logs'}")
-        state = cluster.wait_ready(_READY_SECONDS)
+        state = cluster.wait_ready(_ready_seconds(cli.settings))
         _show(state, detach)
         _warn_of_servers(state, cli.settings.llm)
         ready = True
@@ -58,9 +58,20 @@ def down_command(cli: CliContext) -> None:
         console.print(f"stopped (process {pid})")
 
 
+def _ready_seconds(settings: Settings) -> float:
+    """How long the slowest of the servers started here may take."""
+    servers = (
+        instance.serving.ready_seconds
+        for pool in settings.pools
+        for instance in pool.instances
+        if instance.engine == "vllm"
+    )
+    return max((_READY_SECONDS, *servers))
+
+
 def _show(state: ClusterState, detached: bool) -> None:
     rows = [
-        (instance.name, instance.gpu, instance.model, instance.queue, instance.url, _kind(instance))
+        (instance.name, instance.gpu, instance.model, instance.queue, instance.url, instance.engine)
         for instance in state.instances
     ]
     console.print(table("", ("instance", "gpu", "model", "queue", "url", "engine"), rows))
@@ -71,13 +82,9 @@ def _show(state: ClusterState, detached: bool) -> None:
 def _warn_of_servers(state: ClusterState, settings: LlmSettings) -> None:
     """One line for each external server that cannot serve its model now; it may yet come up."""
     for instance in state.instances:
-        if instance.emulated:
+        if instance.is_ours:
             continue
         problem = server_problem(instance.url, instance.model, settings)
         if problem is not None:
             line = f"warning: {instance.name} cannot answer yet: {problem}"
             console.print(Text(line, style="yellow"), soft_wrap=True)
-
-
-def _kind(instance: RunningInstance) -> str:
-    return "emulated" if instance.emulated else "external"
