@@ -12,6 +12,7 @@ from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.views import RequestView
 from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.outbox import OutboxEntry
+from hexgen_celery.prompt_tokens import PromptTokens
 from hexgen_celery.workflows.definition import LlmCall
 
 # How many sequences are assumed to decode together when the seconds of a request are estimated
@@ -47,13 +48,13 @@ def outlook(
     profiles: Iterable[Profile],
     *,
     now: float,
+    prompt: PromptTokens,
     slack_seconds: float = 0.0,
-    token_factor: float = 1.0,
 ) -> Outlook:
-    """What is expected of `entry` at `now` (Unix seconds), on any of `profiles`.
+    """What is expected of `entry`, whose prompt is so long, at `now` (Unix seconds), on any of
+    `profiles`.
 
-    Before anything was learnt of its step, the output is the call's own estimate. `token_factor`
-    turns the call's count of its prompt into the server's.
+    Before anything was learnt of its step, the output is the call's own estimate.
     """
     spec, submission = entry.spec, entry.submission
     output = known.output(spec.stage, spec.step, submission.database)
@@ -63,7 +64,7 @@ def outlook(
         spec.step,
         entry.round,
         submission.database,
-        _own_seconds(call, tokens, profiles),
+        _own_seconds(call, prompt, tokens, profiles),
     )
     budget = _budget(entry, known, now)
     view = RequestView(
@@ -74,7 +75,7 @@ def outlook(
         database=submission.database,
         tenant=submission.tenant,
         model=str(submission.options.get("model", "")),
-        input_tokens=round(token_factor * call.input_tokens),
+        input_tokens=prompt.input_tokens,
         output_tokens=max(1.0, tokens),
         prefix=call.prefix,
         submitted_at=submission.submitted_at,
@@ -88,11 +89,14 @@ def outlook(
     return Outlook(view, output, remaining, budget)
 
 
-def _own_seconds(call: LlmCall, output_tokens: float, profiles: Iterable[Profile]) -> float:
+def _own_seconds(
+    call: LlmCall, prompt: PromptTokens, output_tokens: float, profiles: Iterable[Profile]
+) -> float:
     """Seconds of the request with its shared beginning cached, on an average instance."""
-    uncached = max(0, call.input_tokens - prefix_tokens(call.prefix))
+    total = prompt.input_tokens
+    uncached = max(0, total - round(prompt.per_counted * prefix_tokens(call.prefix)))
     each = [
-        profile.execution_seconds(uncached, call.input_tokens, output_tokens, TYPICAL_BATCH)
+        profile.execution_seconds(uncached, total, output_tokens, TYPICAL_BATCH)
         for profile in profiles
     ]
     return sum(each) / len(each) if each else 0.0

@@ -28,14 +28,16 @@ from hexgen_celery.core.views import ClusterView, InstanceView, Target
 from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.instances import InstanceRecord, own_queue
 from hexgen_celery.keys import Keys
-from hexgen_celery.learning import SharedKnowledge
+from hexgen_celery.learning import Knowledge, SharedKnowledge
 from hexgen_celery.live_cluster import MICROSECONDS, LiveCluster, Profiles, Wanted, usable_records
 from hexgen_celery.live_snapshot import Snapshot, SnapshotReader
 from hexgen_celery.names import SQL_QUEUE
 from hexgen_celery.outbox import OutboxEntry, Placement
+from hexgen_celery.part_tokens import PartTokens
 from hexgen_celery.policies import PolicyBook
 from hexgen_celery.prefix_caches import PrefixCaches
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.prompt_tokens import PromptTokens, prompt_tokens
 from hexgen_celery.request_outlook import Outlook, outlook
 from hexgen_celery.request_urgency import question_urgency, request_urgency
 from hexgen_celery.settings import Settings
@@ -89,6 +91,7 @@ class LiveRouter:
         self._caches = PrefixCaches(uuid.uuid4().hex[:8])
         self._cluster = LiveCluster(self._profiles, self._caches)
         self._siblings = SiblingSlack()
+        self._part_tokens = PartTokens(client, keys)
         self._lock = threading.Lock()
         self._last: Snapshot | None = None
         for pool in settings.pools:
@@ -146,7 +149,9 @@ class LiveRouter:
             return urgency
         with self._lock:
             self._observe(snapshot)
-            expected = self._outlook(entry, call, records, snapshot.now)
+            known = self.knowledge.current()
+            prompt = self._prompt_tokens(call, records[0].model, records, known)
+            expected = self._outlook(entry, call, prompt, records, snapshot.now)
         placed = Placement("", prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
         fresh = request_urgency(expected.view, placed, self._order)
         return replace(urgency, key=fresh.key, feasible_until=fresh.feasible_until)
@@ -177,38 +182,58 @@ class LiveRouter:
         if not records:
             raise _no_pool(snapshot, wanted)
         known = self.knowledge.current()
-        views = self._cluster.views(records, snapshot, known.cached_share)
-        expected = self._outlook(entry, call, records, snapshot.now)
         model = wanted.model or records[0].model
+        prompt = self._prompt_tokens(call, model, records, known)
+
+        def cached_share(instance: str) -> float:
+            return known.cache_factor(instance) * prompt.per_counted
+
+        views = self._cluster.views(records, snapshot, cached_share)
+        expected = self._outlook(entry, call, prompt, records, snapshot.now)
         policy = self._book.policy(snapshot.policies, model, entry.submission.tenant)
         target = policy.choose(expected.view, ClusterView(snapshot.now, views))
         chosen = _chosen(views, target)
-        placement = self._placement(expected, chosen, target, policy.name)
+        placement = self._placement(expected, prompt, chosen, target, policy.name)
         end = _expected_end(placement, chosen, snapshot.now)
         self._remember(entry, expected, chosen, placement, end, snapshot.now)
         return replace(placement, expected_end=round(end, 3))
 
+    def _prompt_tokens(
+        self, call: LlmCall, model: str, records: Sequence[InstanceRecord], known: Knowledge
+    ) -> PromptTokens:
+        factor = known.token_factor(record.name for record in records)
+        return prompt_tokens(call, self._part_tokens.of(call, model), factor)
+
     def _outlook(
-        self, entry: OutboxEntry, call: LlmCall, records: Sequence[InstanceRecord], now: float
+        self,
+        entry: OutboxEntry,
+        call: LlmCall,
+        prompt: PromptTokens,
+        records: Sequence[InstanceRecord],
+        now: float,
     ) -> Outlook:
         profiles: dict[str, Profile] = {
             record.profile: self._profiles.of(record) for record in records
         }
         own = self._siblings.slack(entry.ref.workflow_id, entry.spec.stage, entry.ref.node_id, now)
         slack = max(own, entry.siblings_until - now)
-        known = self.knowledge.current()
         return outlook(
             entry,
             call,
-            known,
+            self.knowledge.current(),
             profiles.values(),
             now=now,
+            prompt=prompt,
             slack_seconds=slack,
-            token_factor=known.token_factor(records[0].name) if records else 1.0,
         )
 
     def _placement(
-        self, expected: Outlook, view: InstanceView, target: Target, policy: str
+        self,
+        expected: Outlook,
+        prompt: PromptTokens,
+        view: InstanceView,
+        target: Target,
+        policy: str,
     ) -> Placement:
         request = expected.view
         uncached = uncached_tokens(request, view)
@@ -226,7 +251,7 @@ class LiveRouter:
                 "policy": policy,
                 "instance": view.instance,
                 "score": round(target.score, 6),
-                "cached": believed,
+                "cached": round(prompt.per_counted * believed),
                 "considered": _considered(target),
                 **{name: round(value, 6) for name, value in target.reasons.items()},
                 **expected.reasons(),

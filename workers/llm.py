@@ -18,6 +18,7 @@ from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.live_cluster import instance_record
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.names import LLM_TASKS
+from hexgen_celery.part_tokens import PartTokenStore
 from hexgen_celery.parts import PartStore
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.references import RequestRef
@@ -30,6 +31,7 @@ from workers.celery_process import node_name, run_process
 from workers.instances import Announcer
 from workers.kv_gauge import GaugedAdmission
 from workers.llm_requests import LlmExecutor
+from workers.part_counter import PartCounter
 from workers.periodic import Periodic
 from workers.prompts import PromptAssembler
 from workers.requests import Place
@@ -38,6 +40,7 @@ from workers.stage_worker import StageWorker
 
 NOTHING_FITS = Allowance(0, 0, 0)
 GAUGE_SECONDS = 2.0
+COUNT_SECONDS = 1.0
 
 
 def worker_name(instance: str) -> str:
@@ -75,10 +78,15 @@ def serve(settings: Settings, served: Served) -> int:
     policy = engine_admission(settings.admission, profile)
     engine = GaugedAdmission(policy, profile.kv_tokens, client.metrics)
     use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)
+    counter = PartCounter(
+        PartTokenStore(deployment.redis, deployment.keys),
+        pool.model,
+        lambda text: client.tokenize(text, pool.model),
+    )
     worker = StageWorker(
         deployment,
         "llm",
-        _executor(deployment, client, pool.model, announcer),
+        _executor(deployment, client, pool.model, announcer, counter),
         Place(deployment.worker, served.name, pool.queue),
         on_stopping=announcer.withdraw,
     )
@@ -88,7 +96,11 @@ def serve(settings: Settings, served: Served) -> int:
             tasks=LLM_TASKS,
             queues=(record.own_queue, pool.queue),
             concurrency=pool.concurrency,
-            services=(announcer, Periodic("kv-gauge", engine.look, GAUGE_SECONDS)),
+            services=(
+                announcer,
+                Periodic("kv-gauge", engine.look, GAUGE_SECONDS),
+                Periodic("part-counter", counter.count, COUNT_SECONDS),
+            ),
         )
     finally:
         client.close()
@@ -121,7 +133,11 @@ def _url(instance: InstanceSettings) -> str:
 
 
 def _executor(
-    deployment: Deployment, client: LlmClient, model: str, announcer: Announcer
+    deployment: Deployment,
+    client: LlmClient,
+    model: str,
+    announcer: Announcer,
+    counter: PartCounter,
 ) -> LlmExecutor:
     parts = PartStore(deployment.redis, deployment.keys)
 
@@ -132,7 +148,7 @@ def _executor(
 
     return LlmExecutor(
         client,
-        PromptAssembler(parts),
+        PromptAssembler(parts, counter.offer),
         first_token,
         model,
         on_progress=announcer.progressed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -23,11 +23,21 @@ class Parts(Protocol):
         ...
 
 
-class PromptAssembler:
-    """Builds chat messages. Safe from many threads."""
+def _to_nobody(_texts: Mapping[str, str]) -> None:
+    """Nobody wants to know which parts are used."""
 
-    def __init__(self, parts: Parts) -> None:
+
+class PromptAssembler:
+    """Builds chat messages. Safe from many threads.
+
+    `on_parts` is told the stored parts of each prompt, text by hash.
+    """
+
+    def __init__(
+        self, parts: Parts, on_parts: Callable[[Mapping[str, str]], object] = _to_nobody
+    ) -> None:
         self._parts = parts
+        self._on_parts = on_parts
 
     def messages(self, call: LlmCall) -> tuple[Message, ...]:
         """The messages of `call`: its parts in order, then its tail as the user's.
@@ -48,7 +58,9 @@ class PromptAssembler:
         texts = {name: synthetic_text(name) for name in hashes if name.startswith(SYNTHETIC)}
         stored = [name for name in hashes if name not in texts]
         if stored:
-            texts.update(zip(stored, self._parts.get(stored), strict=True))
+            found = dict(zip(stored, self._parts.get(stored), strict=True))
+            self._on_parts(found)
+            texts.update(found)
         return texts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,14 +126,11 @@ class Knowledge:
         truth = self.caches.get(instance)
         return 1.0 if truth is None else truth.factor
 
-    def token_factor(self, instance: str) -> float:
-        """The server's tokens for one of ours, which depends on its model."""
-        truth = self.tokens.get(instance)
-        return 1.0 if truth is None else truth.factor
-
-    def cached_share(self, instance: str) -> float:
-        """The server's cached tokens for one of ours that its shadow cache predicts."""
-        return self.cache_factor(instance) * self.token_factor(instance)
+    def token_factor(self, instances: Iterable[str]) -> float:
+        """Server's tokens for one of ours, by the first of `instances` (of one model) that
+        counted any."""
+        seen = (truth for name in instances if (truth := self.tokens.get(name)) is not None)
+        return next((truth.factor for truth in seen), 1.0)
 
     def stage_means(self, workflow: str) -> Mapping[str, float]:
         """Mean seconds that a question spends in each stage, in the order of the stages."""
@@ -191,8 +188,7 @@ class Knowledge:
             tokens.observe(request.input_counted, request.input_tokens, self._rates.decay)
         if request.cached_predicted is not None:
             truth = self.caches.setdefault(request.instance, CacheTruth())
-            predicted = self.token_factor(request.instance) * request.cached_predicted
-            truth.observe(predicted, request.cached_tokens, self._rates.decay)
+            truth.observe(request.cached_predicted, request.cached_tokens, self._rates.decay)
         return judged
 
     def _learn_path(self, lesson: QuestionLesson) -> list[Judged]:

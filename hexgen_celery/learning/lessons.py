@@ -15,8 +15,9 @@ class RequestLesson:
     """One completed LLM request and what was believed of it when it was sent.
 
     Tokens and seconds. `input_tokens` is the server's count of the prompt, `input_counted` ours by
-    the length of its text. `cached_predicted` is the shadow cache's own belief, before correction.
-    Beliefs are None where the trace does not hold them (any more).
+    the length of its text. `cached_predicted` is the shadow cache's own belief in the
+    server's tokens, before correction. Beliefs are None where the trace does not hold them (any
+    more).
     """
 
     node_id: str

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import redis
 import structlog
 
+from hexgen_celery.background import BackgroundRefresh
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.learning.store import KnowledgeStore
@@ -28,8 +26,7 @@ class SharedKnowledge:
         self._store = KnowledgeStore(client, keys)
         self._known = Knowledge()
         self._version = 0
-        self._looked_at = float("-inf")
-        self._lock = threading.Lock()
+        self._refreshing = BackgroundRefresh("knowledge", self._refresh, FRESH_SECONDS)
 
     @property
     def version(self) -> int:
@@ -38,11 +35,7 @@ class SharedKnowledge:
 
     def current(self) -> Knowledge:
         """What is known now."""
-        if time.monotonic() - self._looked_at > FRESH_SECONDS and self._lock.acquire(
-            blocking=False
-        ):
-            self._looked_at = time.monotonic()
-            threading.Thread(target=self._refresh, name="knowledge", daemon=True).start()
+        self._refreshing.wanted()
         return self._known
 
     def refresh(self) -> Knowledge:
@@ -64,5 +57,3 @@ class SharedKnowledge:
             # Redis is away, this process closes its connections, or the state is of another
             # version: decisions go on with what is known.
             log.warning("estimates not refreshed", error=str(error))
-        finally:
-            self._lock.release()

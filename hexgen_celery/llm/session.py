@@ -136,7 +136,8 @@ class ChatSession:
 
     async def tokenize(self, text: str, model: str | None) -> int | None:
         """Tokens of `text` by the server's own tokenizer; None where it offers none."""
-        body = {"prompt": text} | ({"model": model} if model else {})
+        body: dict[str, Any] = {"prompt": text, "add_special_tokens": False}
+        body |= {"model": model} if model else {}
         try:
             async with self._http.post(self.endpoint.plain("tokenize"), json=body) as response:
                 answer = await response.json(content_type=None) if response.ok else {}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from typing import Any
 
 import pytest
+import redis
 
 from hexgen_celery.api import Client
+from hexgen_celery.coordination.state import WorkflowRecord, WorkflowStore
 from hexgen_celery.core.prefix import PrefixPart
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.learning import Learner
@@ -108,6 +111,38 @@ def test_the_confirmation_of_a_message_tells_other_routers(world: LiveWorld) -> 
     world.directory.announce(instance("a1"))
     world.ask()
     assert world.client.xlen(world.keys.placements) == 1
+
+
+def test_a_state_of_another_version_does_not_end_learning(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 3, output_tokens=60)
+    world.learner.learn()
+    for state in ('{"another": "form"}', "[]", "not JSON"):
+        world.client.hset(world.keys.estimates, "state", state)
+        successor = Learner(world.client, world.keys, "learner-1")
+        assert successor.learn() == 3
+        known, _ = KnowledgeStore(world.client, world.keys).load()
+        assert known.questions == 3
+
+
+def test_what_broke_off_half_way_is_learnt_at_the_next_call(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 5, output_tokens=60)
+    load, calls = WorkflowStore.load, itertools.count()
+
+    def breaks_once(store: WorkflowStore, workflow_id: str) -> WorkflowRecord | None:
+        if next(calls) == 2:
+            raise redis.ConnectionError("away")
+        return load(store, workflow_id)
+
+    monkeypatch.setattr(WorkflowStore, "load", breaks_once)
+    with pytest.raises(redis.ConnectionError):
+        world.learner.learn()
+    world.learner.learn()
+    known, _ = KnowledgeStore(world.client, world.keys).load()
+    assert known.questions == 5
 
 
 def test_outputs_and_paths_are_learnt_and_used_by_a_router_that_starts_later(

@@ -122,7 +122,7 @@ def test_nothing_is_claimed_about_what_was_never_seen() -> None:
     assert known.output("s", "x", "db") is None
     assert known.remaining("s", "x", 0, "db", 2.0) is None
     assert known.cache_factor("a1") == 1.0
-    assert known.token_factor("a1") == 1.0
+    assert known.token_factor(["a0", "a1"]) == 1.0
     assert known.calibration() == {}
 
 
@@ -139,7 +139,7 @@ def _lesson(output: float, cached: tuple[float, float] | None = None) -> Questio
 def test_estimates_follow_what_happens_and_survive_storage() -> None:
     known = Knowledge()
     for _ in range(200):
-        known.learn(_lesson(300.0, (1000.0, 650.0)))
+        known.learn(_lesson(300.0, (1300.0, 650.0)))
     stored = Knowledge.from_json(json.loads(json.dumps(known.to_json())))
     for each in (known, stored):
         output = each.output("s", "x", "db")
@@ -149,7 +149,7 @@ def test_estimates_follow_what_happens_and_survive_storage() -> None:
         assert remaining is not None
         assert remaining.mean == pytest.approx(4 + 6, rel=0.1)
         assert each.cache_factor("a1") == pytest.approx(0.5)
-        assert each.token_factor("a1") == pytest.approx(1.3)
+        assert each.token_factor(["a0", "a1"]) == pytest.approx(1.3)
         assert dict(each.stage_means("w")) == {"s": 4.0, "t": 6.0}
         assert each.questions == 200
         found = each.calibration()

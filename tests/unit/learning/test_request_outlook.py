@@ -9,6 +9,7 @@ from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.learning.lessons import QuestionLesson, RequestLesson
 from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.prompt_tokens import PromptTokens
 from hexgen_celery.references import RequestRef
 from hexgen_celery.request_outlook import outlook
 from hexgen_celery.sibling_slack import QUESTIONS, SiblingSlack
@@ -19,6 +20,7 @@ SPEC = NodeSpec("n", NodeKind.LLM, "first", "x", CALL)
 ENTRY = OutboxEntry(
     RequestRef("w", "n", 1), SPEC, Submission("w", "flow", "q", "db", 40.0, 100.0, 140.0)
 )
+PROMPT = PromptTokens(2000, 1.0)
 PROFILES = [load_profile("a100-80g-x1-qwen3-30b-a3b")]
 
 
@@ -35,7 +37,7 @@ def _taught(output_tokens: float) -> Knowledge:
 
 
 def test_before_anything_was_learnt_the_calls_own_estimate_holds() -> None:
-    expected = outlook(ENTRY, CALL, Knowledge(), PROFILES, now=110.0)
+    expected = outlook(ENTRY, CALL, Knowledge(), PROFILES, now=110.0, prompt=PROMPT)
     assert expected.view.output_tokens == 60.0
     assert expected.view.remaining_seconds == 0.0
     assert (expected.budget, expected.view.stage_budget_seconds) == (None, 30.0)
@@ -43,7 +45,9 @@ def test_before_anything_was_learnt_the_calls_own_estimate_holds() -> None:
 
 
 def test_what_was_learnt_takes_its_place() -> None:
-    expected = outlook(ENTRY, CALL, _taught(120.0), PROFILES, now=110.0, slack_seconds=1.5)
+    expected = outlook(
+        ENTRY, CALL, _taught(120.0), PROFILES, now=110.0, prompt=PROMPT, slack_seconds=1.5
+    )
     assert expected.view.output_tokens == pytest.approx(120, rel=0.05)
     assert expected.view.remaining_seconds > 6.0
     assert expected.view.slack_seconds == 1.5
@@ -52,12 +56,16 @@ def test_what_was_learnt_takes_its_place() -> None:
 
 
 def test_prompts_are_counted_as_the_server_counts_them() -> None:
-    expected = outlook(ENTRY, CALL, Knowledge(), PROFILES, now=110.0, token_factor=1.3)
+    prompt = PromptTokens(2600, 1.3)
+    expected = outlook(ENTRY, CALL, Knowledge(), PROFILES, now=110.0, prompt=prompt)
     assert expected.view.input_tokens == 2600
 
 
 def test_no_more_output_is_expected_than_the_request_may_give() -> None:
-    assert outlook(ENTRY, CALL, _taught(900.0), PROFILES, now=110.0).view.output_tokens == 200.0
+    assert (
+        outlook(ENTRY, CALL, _taught(900.0), PROFILES, now=110.0, prompt=PROMPT).view.output_tokens
+        == 200.0
+    )
 
 
 def test_slack_is_what_the_slowest_sibling_leaves() -> None:
