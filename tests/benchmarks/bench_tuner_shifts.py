@@ -21,8 +21,9 @@ from hexgen_celery.redis_client import connect
 from hexgen_celery.reports.plots import Points, lines
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
-from tests.benchmarks.agreement import drawn_workload, emulated_cluster
+from tests.benchmarks.agreement import drawn_workload, recorded_population
 from tests.benchmarks.rows import Row, measured
+from tests.benchmarks.stack_cluster import emulated_cluster
 
 PROJECT = Path(__file__).parents[2]
 REPORT = PROJECT / "build" / "tuner"
@@ -86,7 +87,7 @@ def run() -> list[Row]:
     with emulated_cluster(fleet, policies, 1.0, TUNER) as cluster:
         started = time.time()
         timers = [_lose(cluster.client, at) for at in _losses()]
-        cluster.run(stream())
+        cluster.play(recorded_population(stream(), fleet))
         for timer in timers:
             timer.cancel()
         client = cluster.client
