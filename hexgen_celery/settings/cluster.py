@@ -59,9 +59,9 @@ class InstanceSettings(Section):
     @model_validator(mode="after")
     def _port_is_that_of_the_url(self) -> Self:
         told = _port_of(self.url)
-        if self.engine == "vllm" and self.port and told and told != self.port:
+        if self.engine == "vllm" and self.url and (self.port or told) != told:
             raise ValueError(
-                f"instance {self.name!r} has port = {self.port}, but its url says {told}"
+                f"instance {self.name!r} has port = {self.port}, but its url says {told or 'none'}"
             )
         return self
 
