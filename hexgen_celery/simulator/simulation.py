@@ -19,7 +19,7 @@ from hexgen_celery.simulator.observation import Observer
 from hexgen_celery.simulator.plan import CHAT, QuestionPlan
 from hexgen_celery.simulator.population import DrawnQuestion, stream
 from hexgen_celery.simulator.server import Attempt, LiveQuestion, Pool, Server
-from hexgen_celery.simulator.theft import seconds_to_end, steal_candidates
+from hexgen_celery.simulator.stealing import seconds_to_end, steal_candidates
 from hexgen_celery.workloads import WorkloadQuestion
 
 Action = Callable[[float], None]
