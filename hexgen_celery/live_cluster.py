@@ -56,6 +56,7 @@ def scaled_profile(profile: Profile, speed: float) -> Profile:
         profile,
         prefill_tokens_per_second=profile.prefill_tokens_per_second * speed,
         prefill_quadratic=profile.prefill_quadratic / speed,
+        prefill_base=profile.prefill_base / speed,
         decode_base=profile.decode_base / speed,
         decode_per_sequence=profile.decode_per_sequence / speed,
         decode_per_context_token=profile.decode_per_context_token / speed,

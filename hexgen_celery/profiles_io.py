@@ -18,7 +18,7 @@ INTEGERS = ("gpus", "kv_tokens", "max_sequences", "max_model_len", "max_batched_
 NUMBERS = tuple(
     field.name for field in fields(Profile) if field.name not in (*TEXTS, "gpus", "provenance")
 )
-OPTIONAL = ("max_batched_tokens", "block_tokens")
+OPTIONAL = ("max_batched_tokens", "block_tokens", "prefill_base")
 
 
 def shipped_profiles() -> Path:

@@ -7,8 +7,9 @@ sequences with `k` tokens of context in all takes
     step = decode_base + decode_per_sequence · b + decode_per_context_token · k
          + p / prefill_tokens_per_second + prefill_quadratic · p · c          (seconds)
 
-where the decode terms count only when `b > 0`, and a step of prefill alone costs its prefill time
-or `decode_base` (weights must be read once), whichever is longer.
+where the decode terms count only when `b > 0`. A step of prefill alone costs `prefill_base` and its
+prefill time, or `decode_base` (weights must be read once) if that is longer. On GPUs `prefill_base`
+is next to nothing; where launching a step costs as much as computing it, as on a CPU, it is not.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Profile:
     max_model_len: int
     max_batched_tokens: int = 8192
     block_tokens: int = 16
+    prefill_base: float = 0.0
     provenance: tuple[tuple[str, Provenance], ...] = ()
 
     def __post_init__(self) -> None:
@@ -62,12 +64,17 @@ class Profile:
         for field in positive:
             if not getattr(self, field) > 0:
                 raise ValueError(f"{field} must be greater than 0, got {getattr(self, field)}")
-        for field in ("prefill_quadratic", "decode_per_sequence", "decode_per_context_token"):
+        for field in (
+            "prefill_base",
+            "prefill_quadratic",
+            "decode_per_sequence",
+            "decode_per_context_token",
+        ):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field} must not be negative, got {getattr(self, field)}")
 
     def prefill_seconds(self, tokens: float, context: float = 0.0) -> float:
-        """Seconds to compute `tokens` new prompt tokens that follow `context` cached ones."""
+        """Seconds that `tokens` new prompt tokens behind `context` cached ones add to a step."""
         mean_context = context + tokens / 2
         linear = tokens / self.prefill_tokens_per_second
         return linear + self.prefill_quadratic * tokens * mean_context
@@ -86,4 +93,6 @@ class Profile:
         """Seconds for one request in a batch of `batch` equals: prefill, then every decode step."""
         context = batch * (input_tokens + output_tokens / 2)
         prefill = self.prefill_seconds(uncached_tokens, input_tokens - uncached_tokens)
-        return prefill + output_tokens * self.decode_step_seconds(batch, context)
+        return (
+            self.prefill_base + prefill + output_tokens * self.decode_step_seconds(batch, context)
+        )

@@ -59,6 +59,7 @@ class MeasuredProfile:
         return {
             "prefill_tokens_per_second": prefill["per_token"],
             "prefill_quadratic": prefill["quadratic"],
+            "prefill_base": prefill["overhead"],
             **decode,
         }
 
@@ -70,7 +71,6 @@ class MeasuredProfile:
             "profile": profile.name,
             "terms": {name: getattr(profile, name) for name in self.errors},
             "term_errors": dict(self.errors),
-            "request_overhead_seconds": self.prefill.terms["overhead"],
             "fit": {
                 name: {"mean_error": fit.mean_error, "worst_error": fit.worst_error}
                 for name, fit in (("prefill", self.prefill), ("decode", self.decode))
@@ -122,6 +122,7 @@ def build_profile(
         max_model_len=hardware.max_model_len,
         max_batched_tokens=hardware.max_batched_tokens,
         block_tokens=hardware.block_tokens,
+        prefill_base=prefill.terms["overhead"],
         provenance=_provenance(prefill, decode, hardware, origin),
     )
     return MeasuredProfile(profile, prefill, decode, measurements)
@@ -152,6 +153,7 @@ def _provenance(
     return (
         ("prefill_tokens_per_second", measured(prefill, "per_token")),
         ("prefill_quadratic", measured(prefill, "quadratic")),
+        ("prefill_base", measured(prefill, "overhead")),
         *((name, measured(decode, term)) for name, term in DECODE_TERMS.items()),
         ("kv_tokens", hardware.kv_source),
         ("max_sequences", hardware.max_sequences_source),

@@ -35,7 +35,7 @@ class MeasuringPlan:
     max_sequences: int
     budget_seconds: float = 180.0
     prefill_share: float = 0.45
-    lengths: tuple[int, ...] = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576)
+    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576)
     batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     contexts: tuple[int, ...] = (128, 2048)
     steps: int = 32

@@ -35,7 +35,8 @@ class Stretch:
         if steps == 0:
             return 0.0
         if self.batch == 0:
-            return max(self.prefill_seconds, self.profile.decode_base)
+            alone = self.profile.prefill_base + self.prefill_seconds
+            return max(alone, self.profile.decode_base)
         first_order, second_order = self._coefficients()
         return steps * (first_order + second_order * steps) + self.prefill_seconds
 

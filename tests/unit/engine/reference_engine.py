@@ -174,7 +174,7 @@ class ReferenceEngine:
         if decoding:
             self.time += self.profile.decode_step_seconds(len(decoding), context) + prefill
         else:
-            self.time += max(prefill, self.profile.decode_base)
+            self.time += max(self.profile.prefill_base + prefill, self.profile.decode_base)
         for job, tokens in chunks:
             job.computed += tokens
         for job in decoding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from operator import itemgetter
 
 import pytest
@@ -68,13 +69,17 @@ def play(engine: Engine, arrivals: list[tuple[float, EngineRequest]]) -> list[En
 
 
 @settings(max_examples=120, deadline=None)
-@given(workloads(), st.booleans(), st.booleans())
+@given(workloads(), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.03, 0.1]))
 def test_the_engine_equals_the_step_by_step_reference(
-    arrivals: list[tuple[float, EngineRequest]], prefix_cache: bool, priority: bool
+    arrivals: list[tuple[float, EngineRequest]],
+    prefix_cache: bool,
+    priority: bool,
+    prefill_base: float,
 ) -> None:
-    reference = ReferenceEngine(PROFILE, prefix_cache, priority)
+    profile = replace(PROFILE, prefill_base=prefill_base)
+    reference = ReferenceEngine(profile, prefix_cache, priority)
     expected = reference.run(arrivals)
-    events = play(Engine(PROFILE, prefix_cache=prefix_cache, priority=priority), arrivals)
+    events = play(Engine(profile, prefix_cache=prefix_cache, priority=priority), arrivals)
     got = sorted(
         ((e.request_id, str(e.kind), e.cached_tokens, e.at) for e in events), key=itemgetter(0)
     )

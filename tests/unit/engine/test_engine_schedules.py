@@ -54,6 +54,15 @@ def test_a_short_prefill_costs_at_least_the_reading_of_the_weights() -> None:
     assert times(drain(engine)) == {("a", "first_token"): 0.1, ("a", "finished"): 0.1}
 
 
+def test_a_step_of_prefill_alone_may_cost_more_than_its_tokens() -> None:
+    engine = Engine(replace(SIMPLE, prefill_base=0.04))
+    engine.submit(EngineRequest("a", 100, 2), 0.0)
+    engine.submit(EngineRequest("b", 50, 1), 0.14)
+    # 0.04 + 0.1; then b's prompt joins a's decode step, which has its own base: 0.11 + 0.05.
+    seen = times(drain(engine))
+    assert (seen["a", "first_token"], seen["a", "finished"]) == (0.14, 0.3)
+
+
 def test_decode_slows_with_context() -> None:
     engine = Engine(replace(SIMPLE, decode_per_context_token=0.001))
     engine.submit(EngineRequest("a", 10, 4), 0.0)

@@ -84,6 +84,12 @@ def test_exact_times_give_back_the_terms(rate: float, quadratic: float, overhead
     assert decode.terms["per_context_token"] == pytest.approx(1e-7, rel=1e-3)
 
 
+def test_what_a_prefill_costs_beside_its_tokens_goes_into_the_profile() -> None:
+    built = build_profile(_measured(_profile(), overhead=0.06), HARDWARE, "today", "server")
+    assert built.profile.prefill_base == pytest.approx(0.06, rel=1e-3)
+    assert built.profile.prefill_tokens_per_second == pytest.approx(5000, rel=1e-3)
+
+
 def test_a_term_that_would_be_negative_is_left_out() -> None:
     rows = [Row((1.0, float(n)), 1.0 - 0.01 * n) for n in range(1, 6)]
     fit = fit_terms(("constant", "slope"), rows)

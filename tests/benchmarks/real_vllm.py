@@ -1,0 +1,178 @@
+"""A real vLLM server on the CPU, and a cluster of the whole stack in front of it.
+
+The engine computes on the first core; everything else (vLLM's HTTP front, Redis, the workers, the
+benchmark) shares the others, so that the engine's speed does not depend on how busy they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from hexgen_celery.api import Client
+from hexgen_celery.cli.local_cluster import local_cluster
+from hexgen_celery.errors import HexgenError
+from hexgen_celery.llm import ChatRequest, LlmClient
+from hexgen_celery.settings import load_settings
+from tests.benchmarks.rows import BenchmarkSkipped
+from workers import children
+from workers.vllm_cpu import environment, models
+
+MODEL = "smollm2"
+LOOPBACK = "127.0.0.1"
+READY_SECONDS = 240.0
+CLUSTER_SECONDS = 60.0
+ENGINE_CORE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """How the server is started. Tokens, except `sequences`."""
+
+    sequences: int = 8
+    batched_tokens: int = 2048
+    context: int = 4096
+
+
+def command(port: int, limits: ServerLimits) -> list[str]:
+    """The command line of the server."""
+    vllm = environment.DIRECTORY / "bin" / "vllm"
+    return [
+        *(str(vllm), "serve", str(models.DIRECTORY / models.REAL)),
+        *("--host", LOOPBACK, "--port", str(port), "--served-model-name", MODEL),
+        *("--dtype", "bfloat16", "--enforce-eager", "--scheduling-policy", "priority"),
+        *("--max-model-len", str(limits.context), "--max-num-seqs", str(limits.sequences)),
+        *("--max-num-batched-tokens", str(limits.batched_tokens)),
+        *("--enable-prompt-tokens-details", "--disable-uvicorn-access-log"),
+    ]
+
+
+def variables() -> dict[str, str]:
+    """The environment of the server: no look-ups outside, one core for the engine."""
+    return {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": str(ENGINE_CORE),
+    }
+
+
+@contextlib.contextmanager
+def vllm_server(limits: ServerLimits) -> Iterator[str]:
+    """A server that has answered a question; gives its URL.
+
+    Raises:
+        BenchmarkSkipped: the environment or the model is not there.
+    """
+    if not environment.is_ready() or not models.is_made(models.DIRECTORY / models.REAL):
+        raise BenchmarkSkipped("real vLLM is not installed here; make it with: make model")
+    port = _free_port()
+    url = f"http://{LOOPBACK}:{port}"
+    with tempfile.TemporaryDirectory(prefix="hexgen-vllm-") as directory:
+        log = Path(directory) / "vllm.log"
+        with log.open("wb") as output, _on_every_core():
+            process = children.spawn(
+                command(port, limits), stdout=output, stderr=output, environment=variables()
+            )
+        try:
+            _wait_ready(url, process, log)
+            _separate(process.pid)
+            yield url
+        finally:
+            children.stop(process)
+
+
+def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + READY_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        if _listens(url):
+            with contextlib.suppress(HexgenError), LlmClient(url) as client:
+                client.complete(ChatRequest(MODEL, (("user", "hello"),), max_tokens=4))
+                return
+        time.sleep(1.0)
+    last = " | ".join(log.read_text(errors="replace").splitlines()[-5:])
+    raise RuntimeError(f"the vLLM server answered no question in time: {last}")
+
+
+def _listens(url: str) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex((LOOPBACK, int(url.rpartition(":")[2]))) == 0
+
+
+@contextlib.contextmanager
+def beside_the_engine() -> Iterator[None]:
+    """Keep this process, and what it starts, off the engine's core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, _other_cores())
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def _on_every_core() -> Iterator[None]:
+    """vLLM binds its engine itself, but only to a core that it may use when it starts."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {ENGINE_CORE, *before})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _other_cores() -> set[int]:
+    return set(range(os.cpu_count() or 1)) - {ENGINE_CORE} or {ENGINE_CORE}
+
+
+def _separate(server: int) -> None:
+    """Put the engine on its core, and the server's HTTP front on the others."""
+    front = psutil.Process(server)
+    for process in (front, *front.children(recursive=True)):
+        is_engine = "EngineCore" in " ".join(process.cmdline())
+        for thread in process.threads():
+            os.sched_setaffinity(thread.id, {ENGINE_CORE} if is_engine else _other_cores())
+
+
+@contextlib.contextmanager
+def stack_before(url: str, profile: Path, sequences: int, extra: str = "") -> Iterator[Client]:
+    """Redis, control and LLM workers in front of the server at `url`; `extra` is TOML."""
+    with tempfile.TemporaryDirectory(prefix="hexgen-real-") as made:
+        directory = Path(made)
+        config = directory / "cluster.toml"
+        config.write_text(_document(directory, url, profile, sequences, extra), encoding="utf-8")
+        with local_cluster(config, CLUSTER_SECONDS) as state:
+            settings = load_settings(config)
+            broker = settings.broker.model_copy(update={"url": state.broker_url})
+            with Client(settings.model_copy(update={"broker": broker})) as client:
+                yield client
+
+
+def _document(directory: Path, url: str, profile: Path, sequences: int, extra: str) -> str:
+    return (
+        f"[up]\ndirectory = {json.dumps(str(directory))}\n"
+        f"[sql]\nhome = {json.dumps(str(directory / 'databases'))}\n"
+        f'[log]\nlevel = "warning"\n[deadline]\nmax_slo_seconds = 86400.0\n{extra}'
+        f'[[pools]]\nname = "real"\ngpu = "cpu"\nmodel = "{MODEL}"\n'
+        f"profile = {json.dumps(str(profile))}\nconcurrency = {sequences}\n"
+        f'[[pools.instances]]\nname = "real-1"\nurl = {json.dumps(url)}\n'
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((LOOPBACK, 0))
+        return int(found.getsockname()[1])
