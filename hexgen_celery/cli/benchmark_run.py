@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from hexgen_celery.api import Client
 from hexgen_celery.cli.answering_servers import emulated_instances
-from hexgen_celery.cli.cluster_file import emulated_cluster
+from hexgen_celery.cli.benchmark_clusters import answering_cluster
+from hexgen_celery.cli.benchmark_options import RunOptions
 from hexgen_celery.cli.context import CliContext
-from hexgen_celery.cli.local_cluster import fresh_home, local_cluster, own_cluster
-from hexgen_celery.cli.output import console, table
-from hexgen_celery.cluster import EMBEDDED, read_cluster
-from hexgen_celery.errors import InvalidSettings, MissingPrerequisite
+from hexgen_celery.cli.local_cluster import fresh_home
+from hexgen_celery.cli.output import console
+from hexgen_celery.errors import MissingPrerequisite
 from hexgen_celery.evaluation.asking import Manner, ask_all
 from hexgen_celery.evaluation.predictions import read_predictions
 from hexgen_celery.evaluation.questions import GoldQuestion, InvalidDataset, QuestionSet
@@ -43,7 +41,6 @@ from hexgen_celery.reports.run_pages import write_run_pages
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.registry import load_stages
 
-_READY_SECONDS = 120.0
 NOT_A_SCORE = (
     "Answers were replayed from published predictions by emulated servers; "
     "this EX is not the score of a model."
@@ -53,74 +50,6 @@ EMULATED = (
     "model."
 )
 _SERVERS = "servers.json"
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a run is made, as the command line says it."""
-
-    slo: float
-    candidates: int
-    rounds: int
-    agreement: int | None
-    parallel: int
-    timings: int
-    replay: Path | None
-    seed: int
-    speed: float
-    out: Path | None
-
-    @property
-    def pipeline(self) -> dict[str, Any]:
-        """The options that every question is asked with."""
-        given = {} if self.agreement is None else {"agreement": self.agreement}
-        return {"candidates": self.candidates, "correction_rounds": self.rounds, **given}
-
-
-_OPTIONS = (
-    click.option("--db", "database", help="Only questions about this database."),
-    click.option("--limit", type=click.IntRange(1), help="Only the first so many questions."),
-    click.option(
-        "--replay",
-        type=click.Path(exists=True, path_type=Path),
-        help="Answer from these prediction files by emulated servers instead of a model.",
-    ),
-    click.option("--slo", default=300.0, show_default=True, help="Seconds for each question."),
-    click.option("--candidates", default=3, show_default=True, type=click.IntRange(1, 16)),
-    click.option("--rounds", default=2, show_default=True, type=click.IntRange(0, 10)),
-    click.option(
-        "--agreement",
-        type=click.IntRange(0, 16),
-        help="Equal results that decide early, 0 for none; by default as learnt of the model.",
-    ),
-    click.option(
-        "--parallel", default=16, show_default=True, type=click.IntRange(1), help="At a time."
-    ),
-    click.option(
-        "--timings",
-        default=0,
-        show_default=True,
-        type=click.IntRange(0),
-        help="Times that right answers are timed for R-VES (BIRD takes 100).",
-    ),
-    click.option(
-        "--out",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Directory of the run; the same run is continued there. Default: a new one.",
-    ),
-    click.option("--seed", default=7, show_default=True, help="Which file plays which part."),
-    click.option(
-        "--speed", default=20.0, show_default=True, help="How much faster emulated time runs."
-    ),
-)
-
-
-def run_options(command: F) -> F:
-    """The options of every benchmark run."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +140,8 @@ class BenchmarkRun:
         left = [each for each in questions if each.key not in known]
         manner = Manner(self.options.slo, self.options.pipeline, self.options.parallel)
         if left:
-            with self._cluster(cli, replay) as client, _bar("asking", len(left), quiet) as step:
+            cluster = answering_cluster(cli, replay, self.options.speed)
+            with cluster as client, _bar("asking", len(left), quiet) as step:
                 for path in self.chosen.databases.values():
                     client.add_database(path)
                 _note_servers(run, client)  # also now, lest the run is broken off
@@ -221,13 +151,6 @@ class BenchmarkRun:
                     step()
                 _note_servers(run, client)
         return [known[each.key] for each in questions]
-
-    def _cluster(
-        self, cli: CliContext, replay: Path | None
-    ) -> contextlib.AbstractContextManager[Client]:
-        if replay is not None:
-            return _replaying_cluster(replay, self.options.speed)
-        return _configured_cluster(cli)
 
     def _score(
         self,
@@ -272,65 +195,3 @@ def _bar(what: str, total: int, quiet: bool) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
-
-
-@contextlib.contextmanager
-def _replaying_cluster(answers: Path, speed: float) -> Iterator[Client]:
-    """A cluster of its own, because emulated servers answer from one replay only."""
-    home = answers.parent
-    config = home / "cluster.toml"
-    config.write_text(emulated_cluster(home, replay=[answers], speed=speed), encoding="utf-8")
-    with own_cluster(config, _READY_SECONDS) as client:
-        yield client
-
-
-@contextlib.contextmanager
-def _configured_cluster(cli: CliContext) -> Iterator[Client]:
-    """The running cluster, else the configured one for the length of the run."""
-    settings = cli.settings
-    embedded = settings.broker.url.get_secret_value() == EMBEDDED
-    if not embedded or read_cluster(settings.up.directory) is not None:
-        with Client(settings) as client:
-            yield client
-        return
-    if not settings.pools:
-        raise InvalidSettings(
-            "nobody can answer: no cluster runs and no pool is configured",
-            field="pools",
-            hint="declare [[pools]] in hexgen.toml, or replay predictions with --replay DIR",
-        )
-    with local_cluster(cli.config, _READY_SECONDS), Client(settings) as client:
-        yield client
-
-
-def show_run(figures: Mapping[str, Any]) -> None:
-    """The figures of a run for a reader."""
-    rows = [*figures["by_difficulty"].items(), ("all", figures)]
-    cells = [
-        (name, tally["questions"], tally["answered"], tally["correct"], f"{tally['ex']:.3f}")
-        for name, tally in rows
-    ]
-    columns = ("difficulty", "questions", "answered", "correct", "EX")
-    console.print(table("", columns, cells))
-    slo = figures["slo"]
-    console.print(
-        f"SLO attainment {slo['attainment']:.1%} of {figures['slo_seconds']:g} s, "
-        f"P50 {slo['p50_seconds'] or 0:.2f} s, P95 {slo['p95_seconds'] or 0:.2f} s"
-    )
-    changed = ", ".join(
-        f"{name}: {counts['healed']} healed, {counts['harmed']} harmed of {counts['changed']}"
-        for name, counts in figures["changes"].items()
-    )
-    console.print(f"candidates changed by {changed}")
-    if figures["uncovered"]:
-        console.print(f"{figures['uncovered']} questions without a prediction were left out")
-    for stage, source in figures["replayed_stages"].items():
-        console.print(Text(f"{stage}: {source}", style="dim"))
-    if figures["note"]:
-        console.print(Text(figures["note"], style="yellow"))
-    if figures["pages_hint"]:
-        console.print(f"traces and figures: {figures['directory']}", soft_wrap=True)
-        hint = f"a report with plots is written there after {figures['pages_hint']}"
-        console.print(Text(hint, style="dim"), soft_wrap=True)
-    else:
-        console.print(f"traces and report: {figures['directory']}", soft_wrap=True)

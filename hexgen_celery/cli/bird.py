@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from hexgen_celery.cli.benchmark_run import BenchmarkRun, RunOptions, run_options, show_run
+from hexgen_celery.cli.benchmark_figures import show_run
+from hexgen_celery.cli.benchmark_options import RunOptions, run_options
+from hexgen_celery.cli.benchmark_run import BenchmarkRun
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import json_option, print_json
 from hexgen_celery.evaluation.bird import Subset, load_bird
