@@ -8,6 +8,7 @@ point costs one comparison. The points:
 - `after-transition`: a workflow has moved on, what became ready is in the outbox, nothing is sent.
 - `before-send`: a message is routed and about to be published.
 - `before-ack`: a task's work is done, its message is not acknowledged yet.
+- `after-record`: questions are in the store, their entries are still in the stream.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Literal
 VARIABLE = "HEXGEN_FAULTS"
 SEED_VARIABLE = "HEXGEN_FAULT_SEED"
 
-FaultPoint = Literal["after-claim", "after-transition", "before-send", "before-ack"]
+FaultPoint = Literal["after-claim", "after-transition", "before-send", "before-ack", "after-record"]
 
 
 def _probabilities(text: str) -> dict[str, float]:
