@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import SecretStr
 
 from hexgen_celery.answers import Answer, AnswerPending, Cell, NoAnswer, Outcome, Tokens
 from hexgen_celery.app import create_app
+from hexgen_celery.closing import Closing
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.databases import open_databases
@@ -32,6 +32,7 @@ from hexgen_celery.learning.store import CalibrationReport, KnowledgeStore
 from hexgen_celery.ledger import Ledger
 from hexgen_celery.names import ASK, ASK_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
+from hexgen_celery.processes import ProcessDirectory, ProcessRecord
 from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
@@ -141,7 +142,7 @@ class Pending:
         return self._client.cancel(self.id)
 
 
-class Client:
+class Client(Closing):
     """A client of one deployment: by its settings, by its broker's URL, or as configured here.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -268,6 +269,11 @@ class Client:
         return queue_statuses(Ledger(self._redis, self.keys).read(), records, self._unaccepted())
 
     @naming_a_lost_broker()
+    def processes(self) -> list[ProcessRecord]:
+        """The workers that were heard of lately, with version, settings and endpoint."""
+        return ProcessDirectory(self._redis, self.keys).alive()
+
+    @naming_a_lost_broker()
     def attainment(self) -> list[ClassAttainment]:
         """Questions and met deadlines by tenant and SLO class, since the deployment began."""
         return TenantReader(self._redis, self.keys).read()
@@ -326,17 +332,6 @@ class Client:
         """Close every connection."""
         self.app.close()
         self._redis.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check(self, payload: Json, place: str) -> Submission:
         # A client that was given no tenants cannot know their classes; control workers do.

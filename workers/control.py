@@ -26,10 +26,8 @@ def serve(settings: Settings, name: str) -> int:
     presence = Presence(settings, deployment.redis, deployment.keys, CONTROL, deployment.worker)
     observer = presence.observer
     sending = SendingThread()
-    reception = Reception(
-        settings, deployment.databases, coordinator, sending.submit, on_refused=observer.refused
-    )
-    register_ask(deployment.app, reception)
+    reception = Reception(settings, deployment.databases, coordinator, sending.submit)
+    register_ask(deployment.app, reception, observer.refused)
     services = (
         presence,
         sending,

@@ -69,7 +69,7 @@ class Reception:
     """Turns the arguments of `hexgen.ask` into a running workflow.
 
     The clock starts at `submitted_at` where the client sends it, else at receipt: Celery's messages
-    carry no time of their own. `on_refused` is told the code of the reason of each refusal.
+    carry no time of their own.
     """
 
     def __init__(
@@ -78,14 +78,11 @@ class Reception:
         databases: KnownDatabases,
         starter: Starter,
         later: Defer = at_once,
-        *,
-        on_refused: Callable[[str], object] = str,
     ) -> None:
         self._settings = settings
         self._databases = databases
         self._starter = starter
         self._later = later
-        self._on_refused = on_refused
 
     def receive(self, workflow_id: str, arguments: Sequence[Any], keywords: Json) -> None:
         """Validate and start; a question that was received before goes on where it is.
@@ -98,14 +95,15 @@ class Reception:
             submission = validate(payload, self._settings, self._databases, workflow_id=workflow_id)
             self._starter.start(submission, self._later)
         except InvalidSubmission as error:
-            self._on_refused(error.code)
             log.info("question refused", workflow=workflow_id, error=str(error), field=error.field)
             raise QuestionFailed(_refusal(workflow_id, error)) from None
         log.info("question received", workflow=workflow_id, definition=submission.workflow)
 
 
-def register_ask(app: Celery, reception: Reception) -> None:
-    """Make `app` accept questions."""
+def register_ask(
+    app: Celery, reception: Reception, on_refused: Callable[[str], object] = str
+) -> None:
+    """Make `app` accept questions; `on_refused` is told the code of the reason of each refusal."""
 
     def ask(task: Any, /, *arguments: Any, **keywords: Any) -> None:
         given = Arguments(arguments, keywords)
@@ -113,6 +111,9 @@ def register_ask(app: Celery, reception: Reception) -> None:
             given = arguments[0]
         try:
             reception.receive(task.request.id, given.positional, given.keywords)
+        except QuestionFailed as failed:
+            on_refused(failed.args[0]["code"])
+            raise
         except redis.RedisError as error:
             raise Reject(str(error), requeue=True) from error
         raise Ignore

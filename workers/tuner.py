@@ -23,7 +23,8 @@ from hexgen_celery.live_tuning import LiveTuner
 from hexgen_celery.names import TUNE, TUNE_QUEUE
 from hexgen_celery.redis_client import connect
 from hexgen_celery.settings import Settings
-from workers.celery_process import run_process, run_worker
+from workers.celery_process import node_name, run_process, run_worker
+from workers.presence import Presence
 
 log = structlog.get_logger(__name__)
 
@@ -66,16 +67,13 @@ def register_tune(app: Celery, tuner: LiveTuner, interval_seconds: float) -> Non
 def serve(settings: Settings, name: str) -> int:
     """Tune until told to stop."""
     os.nice(LOWEST_PRIORITY)
-    client = connect(settings)
+    client, keys = connect(settings), Keys(settings.broker.prefix)
     app = create_app(settings, "control")
-    register_tune(
-        app,
-        LiveTuner(client, Keys(settings.broker.prefix), settings),
-        settings.tuner.interval_seconds,
-    )
+    register_tune(app, LiveTuner(client, keys, settings), settings.tuner.interval_seconds)
+    presence = Presence(settings, client, keys, "tuner", node_name(name))
     try:
         return run_worker(
-            app, name, queues=(TUNE_QUEUE,), concurrency=1, services=(BeatThread(app),)
+            app, name, queues=(TUNE_QUEUE,), concurrency=1, services=(presence, BeatThread(app))
         )
     finally:
         app.close()

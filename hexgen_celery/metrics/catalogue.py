@@ -51,7 +51,9 @@ class Metric:
         if self.kind is Kind.COUNTER:
             return (f"{self.name}_total",)
         if self.kind is Kind.HISTOGRAM:
-            return tuple(f"{self.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
+            # The client leaves the sum out where values may be negative: it would not only grow.
+            suffixes = ("bucket", "count") if self.buckets[0] < 0 else ("bucket", "count", "sum")
+            return tuple(f"{self.name}_{suffix}" for suffix in suffixes)
         return (self.name,)
 
 

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.2
 _EVERYWHERE = ("", "0.0.0.0", "::")
-_JSON = [("Content-Type", "application/json; charset=utf-8")]
+_JSON = ("Content-Type", "application/json; charset=utf-8")
 
 Targets = Callable[[], list[dict[str, Any]]]
 
@@ -122,7 +122,7 @@ def _application(metrics: Any, targets: Targets | None) -> Any:
             answer: Iterable[bytes] = metrics(environ, start_response)
             return answer
         if path == "/healthz":
-            start_response("200 OK", _JSON)
+            start_response("200 OK", [_JSON])
             return [b'{"status": "ok"}\n']
         if path == "/targets" and targets is not None:
             return _targets(targets, start_response)
@@ -138,7 +138,7 @@ def _targets(targets: Targets, start_response: Any) -> Iterable[bytes]:
     except Exception as error:
         # Prometheus keeps the targets it knows when discovery fails.
         log.warning("targets unknown", error=f"{type(error).__name__}: {error}")
-        start_response("503 Service Unavailable", _JSON)
+        start_response("503 Service Unavailable", [_JSON])
         return [b'{"error": "Redis cannot be asked"}\n']
-    start_response("200 OK", _JSON)
+    start_response("200 OK", [_JSON])
     return [json.dumps(found).encode() + b"\n"]

@@ -177,6 +177,7 @@ class LocalWorkers:
             "HEXGEN_QUEUES": self.settings.queues.model_dump_json(),
             "HEXGEN_ROUTER": self.settings.router.model_dump_json(),
             "HEXGEN_DEADLINE": self.settings.deadline.model_dump_json(),
+            "HEXGEN_METRICS": self.settings.metrics.model_dump_json(),
             "HEXGEN_LOG__FORMAT": "json",
             "PYTHONPATH": str(PROJECT),
         }
