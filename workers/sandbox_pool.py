@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, get_args
 
 import structlog
 
+from hexgen_celery.closing import Closing
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.sql.execution import ExecuteRequest, ExecuteResult, Status
 from hexgen_celery.sql.wire import largest_answer
@@ -44,7 +44,7 @@ class _Execution:
     program: SandboxProgram | None = field(default=None)
 
 
-class SandboxPool:
+class SandboxPool(Closing):
     """Runs statements in at most `size` sandbox programs at once.
 
     Thread-safe. A program that runs over its limit, is cancelled or dies is replaced, and the pool
@@ -68,17 +68,6 @@ class SandboxPool:
         self._executions: dict[str, _Execution] = {}
         self._anonymous = 0
         self._closed = False
-
-    def __enter__(self) -> SandboxPool:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def pids(self) -> tuple[int, ...]:
         """Process ids of the programs that are alive, idle ones first."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hexgen_celery.cli.output import table
 from hexgen_celery.cli.progress import Progress, QuestionProgress
+from hexgen_celery.closing import Closing
 
 _REFRESH_PER_SECOND = 4
 _HEADING_LINES = 9
@@ -20,28 +21,15 @@ _QUESTION_CHARS = 44
 _LINE_SECONDS = 2.0
 
 
-class View(Protocol):
-    """Shows a run's progress between `__enter__` and `__exit__`."""
+class View(Closing):
+    """Shows a run's progress until it is closed, which leaves the terminal as it was."""
 
+    @abstractmethod
     def show(self, ended: list[QuestionProgress]) -> None:
         """Show the present state; `ended` are the questions that have ended since the last call."""
-        ...
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the terminal as it was."""
-        ...
 
 
-class LiveTable:
+class LiveTable(View):
     """Questions by deadline and what each waits for, redrawn a few times a second."""
 
     def __init__(
@@ -79,16 +67,11 @@ class LiveTable:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._live.stop()
 
 
-class PlainLines:
+class PlainLines(View):
     """One line for every question that ends, and a summary now and then."""
 
     def __init__(
@@ -107,15 +90,7 @@ class PlainLines:
             self._summary_at = self._now() + _LINE_SECONDS
             self._console.print(Text(headline(self._progress)), soft_wrap=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Nothing to leave behind."""
 
 

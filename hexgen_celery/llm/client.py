@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from enum import Enum, auto
 from queue import SimpleQueue
-from types import TracebackType
 
+from hexgen_celery.closing import Closing
 from hexgen_celery.errors import RequestCancelled
 from hexgen_celery.llm.cancel import CancelToken
 from hexgen_celery.llm.endpoint import Endpoint
@@ -26,7 +26,7 @@ class _Signal(Enum):
     DONE = auto()
 
 
-class LlmClient:
+class LlmClient(Closing):
     """Asks one server. Every method may be called from any thread; each blocks its caller.
 
     Raises:
@@ -113,17 +113,6 @@ class LlmClient:
         """Cancel what is in flight and close every connection."""
         self._loop.call(self._session.close())
         self._loop.close()
-
-    def __enter__(self) -> LlmClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 async def _open(endpoint: Endpoint, settings: LlmSettings) -> ChatSession:
