@@ -78,17 +78,13 @@ class Learner:
     def _learn_all_new(self, known: Knowledge) -> int:
         learnt = 0
         for _ in range(BATCHES_AT_ONCE):
-            events = self._new_events()
-            learnt += sum(self._learn_from(event, known) for event in events)
+            events = self._trace.after(self._read, BATCH)
+            for event in events:
+                learnt += self._learn_from(event, known)
+                self._read = event.id
             if len(events) < BATCH:
                 break
         return learnt
-
-    def _new_events(self) -> list[StreamEvent]:
-        events = self._trace.after(self._read, BATCH)
-        if events:
-            self._read = events[-1].id
-        return events
 
     def _learn_from(self, event: StreamEvent, known: Knowledge) -> int:
         if event.event.get("event") != "finished":
