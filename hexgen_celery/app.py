@@ -133,6 +133,7 @@ def _transport(settings: Settings) -> dict[str, Any]:
         "queue_root": Keys(settings.broker.prefix).queue_root,
         "lease_seconds": queues.lease_seconds,
         "max_deliveries": queues.max_deliveries,
+        "dead_letters": queues.dead_letters,
         "claim_every": queues.demoted_every,
         "claim_patience": queues.patience,
         "claim_depth": queues.depth,

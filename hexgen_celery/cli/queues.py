@@ -19,6 +19,7 @@ from hexgen_celery.redis_client import connect_binary
 from hexgen_celery.transport.channel import is_sorted
 from hexgen_celery.transport.inspection import QueueInspector, QueueLength, WaitingRequest
 
+SHOWN = 1000
 FIXED_QUEUES = (ASK_QUEUE, DEFAULT_QUEUE, CONTROL_QUEUE, SQL_QUEUE)
 
 
@@ -92,13 +93,20 @@ def _as_json(
 def dead_command(cli: CliContext, as_json: bool) -> None:
     """Show the dead letters: messages that were refused, or whose workers died again and again."""
     with _inspector(cli) as inspector:
-        letters = inspector.dead_letters()
+        letters = inspector.dead_letters(SHOWN)
+        kept, dropped = inspector.dead_letter_counts()
     if as_json:
         print_json([asdict(letter) for letter in letters])
         return
     rows = [(d.token, d.queue, d.task, d.task_id, moment(d.since), d.cause) for d in letters]
     console.print(table("", ("token", "queue", "task", "id", "since", "cause"), rows))
-    console.print(f"{len(rows)} dead letters")
+    console.print(_dead_letter_counts(len(rows), kept, dropped))
+
+
+def _dead_letter_counts(shown: int, kept: int, dropped: int) -> str:
+    """Both what the table leaves out and what is gone for good must not go unseen."""
+    text = f"{kept} dead letters" if shown == kept else f"the latest {shown} of {kept} dead letters"
+    return f"{text}; {dropped} older ones were dropped (queues.dead_letters)" if dropped else text
 
 
 @queues_group.command("redrive")
@@ -127,7 +135,7 @@ def _chosen(inspector: QueueInspector, tokens: tuple[str, ...], everything: bool
     if tokens and not everything:
         return list(tokens)
     if everything and not tokens:
-        return [letter.token for letter in inspector.dead_letters()]
+        return inspector.dead_tokens()
     raise click.UsageError("name tokens as `hexgen queues dead` shows them, or give --all")
 
 

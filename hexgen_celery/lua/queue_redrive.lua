@@ -6,9 +6,7 @@ for index = 2, #ARGV do
   local token = ARGV[index]
   local value = redis.call('HGET', DEAD, token)
   if value then
-    redis.call('HDEL', DEAD, token)
-    redis.call('ZREM', DEAD_SINCE, token)
-    redis.call('HDEL', DEAD_CAUSES, token)
+    unbury(token)
     local entry = parse(value)
     entry.deliveries = NEVER
     if ARGV[1] == '1' and redis.call('HEXISTS', MESSAGES, token) == 0 then

@@ -24,13 +24,15 @@ class RouterSettings(Section):
 class QueueSettings(Section):
     """Leases of queued messages, and which request a claim takes (docs/queues.md).
 
-    A message whose lease ended `max_deliveries` times is a dead letter. `order` ranks what waits.
+    A message whose lease ended `max_deliveries` times is a dead letter, of which the newest
+    `dead_letters` are kept. `order` ranks what waits.
     Of the claims every `demoted_every`-th serves the oldest request that is late already; one too
     large for the room there is may be passed over `patience` times, for one of the next `depth`.
     """
 
     lease_seconds: Positive = 15.0
     max_deliveries: PositiveInt = 5
+    dead_letters: PositiveInt = 10_000
     order: str = DEFAULTS.order
     demoted_every: PositiveInt = DEFAULTS.claim_every
     patience: Annotated[int, Field(ge=0)] = DEFAULTS.claim_patience

@@ -34,6 +34,7 @@ _OPTIONS = (
     "queue_root",
     "lease_seconds",
     "max_deliveries",
+    "dead_letters",
     "claim_every",
     "claim_patience",
     "claim_depth",
@@ -48,8 +49,8 @@ def is_sorted(queue: str) -> bool:
 class Channel(kombu_redis.Channel):  # type: ignore[misc]
     """A channel to one Redis.
 
-    Transport options: `queue_root` (where our keys begin), `lease_seconds`, `max_deliveries`, and
-    the claim rule's `claim_every`, `claim_patience` and `claim_depth`.
+    Transport options: `queue_root` (where our keys begin), `lease_seconds`, `max_deliveries`,
+    `dead_letters`, and the claim rule's `claim_every`, `claim_patience` and `claim_depth`.
     """
 
     QoS = LeasedQoS
@@ -57,6 +58,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     queue_root = Keys().queue_root
     lease_seconds = LeaseRules().seconds
     max_deliveries = LeaseRules().deliveries
+    dead_letters = LeaseRules().dead_letters
     claim_every = ClaimRules().every
     claim_patience = ClaimRules().patience
     claim_depth = ClaimRules().depth
@@ -92,7 +94,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
         return process.keeper_of(
             self.server,
             self.root,
-            LeaseRules(self.lease_seconds, self.max_deliveries),
+            LeaseRules(self.lease_seconds, self.max_deliveries, self.dead_letters),
             lambda: redis.Redis(connection_pool=self._get_pool()),
         )
 

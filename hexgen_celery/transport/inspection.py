@@ -114,8 +114,21 @@ class QueueInspector:
             for message, demoted in self._scripts.peek(queue, count)
         ]
 
+    def dead_tokens(self) -> list[str]:
+        """Every dead letter that is kept, oldest first."""
+        tokens = self._client.zrange(f"{self._root}:dead:since", 0, -1)
+        return [token.decode() for token in cast("list[bytes]", tokens)]
+
+    def dead_letter_counts(self) -> tuple[int, int]:
+        """How many dead letters are kept, and how many were dropped for want of room."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.zcard(f"{self._root}:dead:since")
+            pipeline.get(f"{self._root}:dead:dropped")
+            kept, dropped = pipeline.execute()
+        return int(kept), int(dropped or 0)
+
     def dead_letters(self, count: int = 1000) -> list[DeadLetter]:
-        """The dead letters, latest first."""
+        """The latest `count` dead letters, latest first."""
         root = self._root
         entries = self._client.zrange(
             f"{root}:dead:since", 0, count - 1, desc=True, withscores=True

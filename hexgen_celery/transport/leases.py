@@ -61,17 +61,24 @@ class HeldLoad:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """Seconds a lease lasts without renewal, and how often one may end before the message is given
-    up as a dead letter."""
+    """Seconds a lease lasts without renewal, how often one may end before the message is given up
+    as a dead letter, and how many of those are kept."""
 
     seconds: float = 15.0
     deliveries: int = 5
+    dead_letters: int = 10_000
 
     @property
     def sweep(self) -> SweepRules:
         """How often leases are swept, and after which silence they are extended instead."""
         interval = self.seconds / SWEEPS_PER_LEASE
-        return SweepRules(self.seconds, interval, GAP_SWEEPS * interval, self.deliveries)
+        gap = GAP_SWEEPS * interval
+        return SweepRules(self.seconds, interval, gap, self.deliveries, self.dead_letters)
+
+
+def holder_prefix(host: str, pid: int) -> str:
+    """How the holder name of any process with that id on `host` begins."""
+    return f"{host}:{pid}:"
 
 
 class LeaseKeeper:
@@ -82,7 +89,7 @@ class LeaseKeeper:
     """
 
     def __init__(self, client: redis.Redis, root: str, rules: LeaseRules) -> None:
-        self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.holder = holder_prefix(socket.gethostname(), os.getpid()) + secrets.token_hex(4)
         self.rules = rules
         self.scripts = QueueScripts(client, root)
         self.swept = Swept()
@@ -221,6 +228,8 @@ class LeaseKeeper:
                 buried=swept.buried,
                 extended=swept.extended,
             )
+        if swept.dropped:
+            log.warning("the oldest dead letters were dropped", dropped=swept.dropped)
 
     def _deliver_waiting_acks(self) -> None:
         waiting = tuple(self._done)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -44,17 +44,20 @@ def queue_script(name: str) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one sweep did: messages put back, given up, leases extended after a gap."""
+    """What one sweep did: messages put back, given up, leases extended after a gap, and the oldest
+    dead letters dropped for want of room."""
 
     put_back: int = 0
     buried: int = 0
     extended: int = 0
+    dropped: int = 0
 
     def __add__(self, other: Swept) -> Swept:
         return Swept(
             self.put_back + other.put_back,
             self.buried + other.buried,
             self.extended + other.extended,
+            self.dropped + other.dropped,
         )
 
 
@@ -63,13 +66,14 @@ class SweepRules:
     """When a lease has ended. Seconds; `deliveries` is after how many a message is given up.
 
     A sweep is due `interval` after the last; after a `gap` without one all leases are extended
-    once, because nobody could renew either.
+    once, because nobody could renew either. The newest `dead_letters` are kept.
     """
 
     lease: float
     interval: float
     gap: float
     deliveries: int
+    dead_letters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,13 @@ class QueueScripts:
     def sweep(self, rules: SweepRules) -> Swept:
         """Put back what nobody renewed."""
         times = (rules.lease, rules.interval, rules.gap)
-        answer = self.run("sweep", *map(milliseconds, times), rules.deliveries, _BATCH)
+        limits = (rules.deliveries, _BATCH, rules.dead_letters)
+        answer = self.run("sweep", *map(milliseconds, times), *limits)
         return Swept(*answer)
+
+    def disown(self, holders: str) -> list[Queued]:
+        """End the leases of dead holders, whose names begin like that; what they held."""
+        return [decode("", value) for value in self.run("disown", holders)]
 
     def rescore(self, token: str, key: float, feasible_until: float = math.inf) -> bool:
         """Give a message another rank; False when it is unknown."""
@@ -229,11 +238,11 @@ class QueueScripts:
 
     def redrive(self, tokens: Sequence[str]) -> int:
         """Put dead letters back into their queues; how many there were."""
-        return int(self.run("redrive", 1, *tokens)) if tokens else 0
+        return sum(int(self.run("redrive", 1, *some)) for some in _batches(tokens))
 
     def drop(self, tokens: Sequence[str]) -> int:
         """Remove dead letters for good; how many there were."""
-        return int(self.run("redrive", 0, *tokens)) if tokens else 0
+        return sum(int(self.run("redrive", 0, *some)) for some in _batches(tokens))
 
     def run(self, name: str, *arguments: Any) -> Any:
         """Run a script, loading it where Redis does not know it (any more)."""
@@ -252,3 +261,8 @@ class QueueScripts:
         while (done := cast("int", self.run(name, *arguments))) > 0:
             total += done
         return total
+
+
+def _batches(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
+    """No script may hold Redis up for longer than so many messages take."""
+    return (tokens[start : start + _BATCH] for start in range(0, len(tokens), _BATCH))

@@ -12,6 +12,7 @@
 --   :dead            hash  token -> header, queue, payload of a dead letter
 --   :dead:since      zset  token, by the time it was given up (ms)
 --   :dead:causes     hash  token -> why
+--   :dead:dropped    string  how many of the oldest were dropped for want of room
 --   :<queue>:waiting   zset  token, by latest start time
 --   :watched         hash  <queue> -> latest start up to which all that waits is in :expiry
 --   :<queue>:expiry    zset  token waiting there, by its last feasible moment, where it has one
@@ -26,6 +27,7 @@ local ROOT = KEYS[1]
 local MESSAGES, LEASES, HOLDERS = ROOT .. ':messages', ROOT .. ':leases', ROOT .. ':holders'
 local DELIVERIES, PASSED, LOAD = ROOT .. ':deliveries', ROOT .. ':passed', ROOT .. ':load'
 local DEAD, DEAD_SINCE, DEAD_CAUSES = ROOT .. ':dead', ROOT .. ':dead:since', ROOT .. ':dead:causes'
+local DEAD_DROPPED = ROOT .. ':dead:dropped'
 local HEADER, HEADER_BYTES, NEVER = '>BHHdddI4I4I8I8', 53, 65535
 local LIST, SORTED = 0, 1
 local WATCHED = ROOT .. ':watched'
@@ -164,4 +166,10 @@ local function bury(token, value, entry, cause, now_ms)
   redis.call('HSET', DEAD, token, value)
   redis.call('ZADD', DEAD_SINCE, whole(now_ms), token)
   redis.call('HSET', DEAD_CAUSES, token, cause)
+end
+
+local function unbury(token)
+  redis.call('HDEL', DEAD, token)
+  redis.call('ZREM', DEAD_SINCE, token)
+  redis.call('HDEL', DEAD_CAUSES, token)
 end

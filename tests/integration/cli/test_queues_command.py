@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from hexgen_celery.keys import Keys
+from hexgen_celery.redis_client import connect
 from hexgen_celery.transport.messages import HEADER, Urgency
 
 from .conftest import RunningCluster
@@ -57,7 +60,15 @@ def test_dead_letters_are_shown_put_back_and_removed(cluster: RunningCluster, sh
     (letter,) = wait_for(letters)
     assert (letter["queue"], letter["task"]) == ("sql", "hexgen.nonsense")
     assert cluster.hexgen("queues", "dead") == 0
-    assert "refused by a worker" in shown.text
+    text = shown.text
+    assert "refused by a worker" in text
+    assert re.search(r"^\d+ dead letters$", text, re.MULTILINE)
+    with connect(cluster.client.settings) as redis:
+        dropped = f"{Keys(cluster.client.settings.broker.prefix).queue_root}:dead:dropped"
+        redis.set(dropped, 7)
+        assert cluster.hexgen("queues", "dead") == 0
+        redis.delete(dropped)
+    assert "7 older ones were dropped" in " ".join(shown.text.split())
     assert cluster.hexgen("queues", "redrive", letter["token"]) == 0
     assert "1 put back" in shown.text
     wait_for(letters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.integration
 ROOT = "{model}:queue"
 LONG = 1000.0
 DELIVERIES = 3
-SWEEP = SweepRules(LONG, 0.0, LONG, DELIVERIES)
+SWEEP = SweepRules(LONG, 0.0, LONG, DELIVERIES, dead_letters=1000)
 POOL, INSTANCE = "gpu.a100.x", "gpu.a100.x.1"
 QUEUE_SETS = ((POOL,), (INSTANCE,), (POOL, INSTANCE), ("sql",))
 
@@ -191,6 +192,28 @@ def set_of(client: redis.Redis, key: str) -> list[str]:
 
 def keys_of(client: redis.Redis) -> set[str]:
     return {key.decode() for key in cast("list[bytes]", client.keys(f"{ROOT}*"))}
+
+
+def test_only_the_newest_dead_letters_are_kept_and_the_others_counted(redis_url: str) -> None:
+    rules = replace(SWEEP, dead_letters=2)
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+        scripts, inspector = QueueScripts(client, ROOT), QueueInspector(client, ROOT)
+        tokens = [token_of(str(number)) for number in range(5)]
+        for number, token in enumerate(tokens):
+            scripts.put(Outgoing(token, encode("sql", Urgency(number), b"")))
+            scripts.claim("me", LONG, ("sql",))
+            scripts.reject("me", [token], "no")
+            client.zadd(f"{ROOT}:dead:since", {token: number})
+        assert scripts.sweep(rules).dropped == 3
+        assert inspector.dead_tokens() == tokens[3:]
+        assert inspector.dead_letter_counts() == (2, 3)
+        assert [letter.token for letter in inspector.dead_letters()] == tokens[:2:-1]
+        assert scripts.sweep(rules).dropped == 0
+        assert scripts.drop(tokens) == 2
+        assert not client.exists(
+            *(f"{ROOT}:{kind}" for kind in ("dead", "dead:since", "dead:causes"))
+        )
 
 
 def test_random_histories_equal_the_model(redis_url: str) -> None:
