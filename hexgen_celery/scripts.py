@@ -132,6 +132,12 @@ class Scripts:
         arguments = [self._lease_ms, *members]
         return cast("list[int]", self._run("renew", [self._keys.running], arguments))
 
+    def end_leases(self, members: Sequence[str]) -> None:
+        """Let leases that are still held end now; whoever holds them is known to be dead."""
+        if members:
+            ended: dict[Any, Any] = dict.fromkeys(members, 0)
+            self._client.zadd(self._keys.running, ended, xx=True)
+
     def due(self) -> Due:
         """What is due now; outbox entries are held back from other control workers for a while."""
         keys = self._keys

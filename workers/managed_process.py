@@ -86,16 +86,21 @@ class ManagedProcess:
                 death_signal=self.spec.death_signal,
             )
 
-    def poll(self) -> None:
-        """Notice a death and, once its wait is over, start the program again."""
+    def poll(self) -> int | None:
+        """Notice a death and, once its wait is over, start the program again.
+
+        The process id of one that died just now, else None.
+        """
         if self._start_again_at is not None:
             if self._clock.now() >= self._start_again_at:
                 self.restarts += 1
                 self.start()
-            return
+            return None
         code = self._process.poll() if self._process else None
-        if code is not None:
-            self._plan_restart(code)
+        if self._process is None or code is None:
+            return None
+        self._plan_restart(code)
+        return self._process.pid
 
     def complaint(self) -> str | None:
         """What it said when it ended because of its configuration, else None."""

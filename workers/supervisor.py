@@ -15,8 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import redis
 import structlog
 from pydantic import SecretStr
 
@@ -29,10 +31,12 @@ from hexgen_celery.cluster import (
 )
 from hexgen_celery.core.clock import WallClock
 from hexgen_celery.errors import HexgenError, InvalidSettings
+from hexgen_celery.keys import Keys
 from hexgen_celery.logs import configure_logs
 from hexgen_celery.profiles_io import load_profile
-from hexgen_celery.redis_client import connect
+from hexgen_celery.redis_client import connect, connect_binary
 from hexgen_celery.settings import Settings, load_settings
+from hexgen_celery.upkeep.dead_processes import end_leases_of
 from workers.cluster_plan import ClusterPlan, place_instances, plan_cluster
 from workers.embedded_redis import EmbeddedRedis, free_port
 from workers.managed_process import ManagedProcess
@@ -64,6 +68,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._processes: list[ManagedProcess] = []
         self._redis: EmbeddedRedis | None = None
+        self._end_leases: Callable[[int], object] = _nothing
 
     def stop(self) -> None:
         """Ask `run` to end; safe from a signal handler and from other threads."""
@@ -87,6 +92,7 @@ class Supervisor:
 
     def _run_on(self, broker_url: str) -> None:
         settings = place_instances(_with_broker(self.settings, broker_url), free_port)
+        self._end_leases = partial(_end_leases_of, settings)
         plan = plan_cluster(settings, os.environ, self.config)
         state = self._state(settings, plan)
         write_cluster(self.directory, state)
@@ -143,7 +149,9 @@ class Supervisor:
             logger.warning("the embedded Redis died", log=str(self._redis.log_path))
             self._redis.start()
         for process in self._processes:
-            process.poll()
+            dead = process.poll()
+            if dead is not None:
+                self._end_leases(dead)
         return not self._stop.wait(_POLL_SECONDS)
 
     def _tend_or_fail(self) -> bool:
@@ -171,6 +179,19 @@ class Supervisor:
                 process.ask_to_stop()
             for process in group:
                 process.end(until - time.monotonic())
+
+
+def _nothing(_pid: int) -> None:
+    """Before anything runs nobody holds a lease."""
+
+
+def _end_leases_of(settings: Settings, pid: int) -> None:
+    """Best effort: leases that cannot be ended now end by themselves."""
+    try:
+        with connect(settings) as client, connect_binary(settings) as binary:
+            end_leases_of(pid, client, binary, Keys(settings.broker.prefix), settings)
+    except (HexgenError, redis.RedisError) as error:
+        logger.warning("leases are left to end by themselves", pid=pid, error=str(error))
 
 
 def _keeps_dying(process: ManagedProcess) -> ProcessKeepsDying:
