@@ -25,7 +25,7 @@ from hexgen_celery.closing import Closing
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.databases import open_databases
-from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission, UnknownWorkflow
+from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission
 from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.store import CalibrationReport, KnowledgeStore
@@ -36,6 +36,7 @@ from hexgen_celery.processes import ProcessDirectory, ProcessRecord
 from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
+from hexgen_celery.store.lookup import open_reader, stored_trace, unknown_question
 from hexgen_celery.submission import TEXT_TO_SQL, validate
 from hexgen_celery.tenants import ClassAttainment, TenantReader
 from hexgen_celery.trace import TraceReader
@@ -44,6 +45,7 @@ from hexgen_celery.workflows.definition import Json, Submission
 if TYPE_CHECKING:
     from hexgen_celery.live_tuning import TuningEntry
     from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
+    from hexgen_celery.store.reading import StoreReader
     from hexgen_celery.tracing import History
 
 __all__ = [
@@ -219,11 +221,16 @@ class Client(Closing):
 
     @naming_a_lost_broker()
     def status(self, workflow_id: str) -> QuestionStatus:
-        """Where a question is now; raises UnknownWorkflow."""
+        """Where a question is now, or how it ended; raises UnknownWorkflow."""
         record = self._store.load(workflow_id)
-        if record is None:
-            raise _unknown(workflow_id)
-        return question_status(record)
+        if record is not None:
+            return question_status(record)
+        stored = self.past.question(workflow_id) if self.past else None
+        if stored is None or self.past is None:
+            raise unknown_question(workflow_id)
+        from hexgen_celery.store.questions import stored_status
+
+        return stored_status(stored, f"the store {self.past.place}")
 
     @naming_a_lost_broker()
     def running(self) -> list[QuestionStatus]:
@@ -236,9 +243,10 @@ class Client(Closing):
     def trace(self, workflow_id: str) -> list[Json]:
         """What happened to a question, oldest first; raises UnknownWorkflow."""
         events = self.events.of(workflow_id)
-        if not events:
-            raise _unknown(workflow_id)
-        return events
+        found = None if events else stored_trace(self.past, workflow_id)
+        if not events and found is None:
+            raise unknown_question(workflow_id)
+        return found.events if found else events
 
     @naming_a_lost_broker()
     def cancel(self, workflow_id: str) -> bool:
@@ -252,7 +260,7 @@ class Client(Closing):
         if record is not None and record.finished_at is not None:
             return False
         if record is None and not self._is_about_to_begin(workflow_id):
-            raise _unknown(workflow_id)
+            raise unknown_question(workflow_id)
         self.app.control.revoke(workflow_id)
         outcome = next(iter(self._results.as_completed([workflow_id], CANCEL_SECONDS)), None)
         if outcome is None:
@@ -304,6 +312,11 @@ class Client(Closing):
     def events(self) -> TraceReader:
         """The traces of questions, and the deployment's stream of events."""
         return TraceReader(self._redis, self.keys)
+
+    @cached_property
+    def past(self) -> StoreReader | None:
+        """What the store knows of questions that Redis has forgotten; None without a store."""
+        return open_reader(self.settings)
 
     @cached_property
     def history(self) -> History:
@@ -380,11 +393,3 @@ def _settings(given: Settings | str | None) -> Settings:
         sentinel_master=settings.broker.sentinel_master,
     )
     return settings.model_copy(update={"broker": broker})
-
-
-def _unknown(workflow_id: str) -> UnknownWorkflow:
-    return UnknownWorkflow(
-        f"no question {workflow_id!r} is known",
-        field="id",
-        hint="check the id; a question is forgotten broker.result_ttl_seconds after its end",
-    )

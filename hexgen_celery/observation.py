@@ -26,7 +26,10 @@ class NodeStatusView:
 
 @dataclass(frozen=True, slots=True)
 class QuestionStatus:
-    """A question and its requests. Times in Unix seconds; `finished_at` None while it runs."""
+    """A question and its requests. Times in Unix seconds; `finished_at` None while it runs.
+
+    `source`: where this is known from, `Redis` or the store.
+    """
 
     id: str
     status: str
@@ -38,6 +41,7 @@ class QuestionStatus:
     deadline: float
     finished_at: float | None
     nodes: tuple[NodeStatusView, ...]
+    source: str = "Redis"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,13 +137,19 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> list[Process
         for pool in settings.pools
         for instance in pool.instances
     ]
-    return control + sql + llm + _tuners(settings, environment)
+    return control + sql + llm + _tuners(settings, environment) + _recorders(settings, environment)
 
 
 def _tuners(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
     if not settings.tuner.enabled:
         return []
     return [ProcessSpec("tuner", _module("workers.tuner", "--name", "tuner"), environment)]
+
+
+def _recorders(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
+    if not settings.store.enabled:
+        return []
+    return [ProcessSpec("recorder", _module("workers.recorder", "--name", "recorder"), environment)]
 
 
 def _instances(settings: Settings) -> list[RunningInstance]:

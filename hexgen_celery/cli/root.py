@@ -46,6 +46,9 @@ COMMANDS = {
     "trace": LazyCommand(
         "hexgen_celery.cli.trace:trace_command", "Show what happened to a question; export many."
     ),
+    "store": LazyCommand(
+        "hexgen_celery.cli.store:store_group", "Migrate, inspect and prune the store."
+    ),
     "cancel": LazyCommand("hexgen_celery.cli.watch:cancel_command", "Stop work on a question."),
     "queues": LazyCommand(
         "hexgen_celery.cli.queues:queues_group", "Show queues, what is urgent, and dead letters."

@@ -11,10 +11,12 @@ from rich.text import Text
 
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import cell, console, json_option, print_json, seconds, table
-from hexgen_celery.tracing import AttemptSpan, Timeline, timeline_of, timeline_page
-from hexgen_celery.workloads.canonical import dump_question
+from hexgen_celery.store.lookup import find_trace, open_reader
+from hexgen_celery.tracing.page import timeline_page
+from hexgen_celery.tracing.timeline import AttemptSpan, Timeline, timeline_of
 
 BAR_CELLS = 40
+EXPORTED = 10_000
 _COLUMNS = (
     "stage",
     "request",
@@ -54,8 +56,13 @@ def trace_command() -> None:
 def show_command(
     cli: CliContext, question_id: str, events: bool, html: Path | None, as_json: bool
 ) -> None:
-    """Show the timeline of question ID: stages, requests, waits, instances, budgets and debits."""
-    happened = cli.client.trace(question_id)
+    """Show the timeline of question ID: stages, requests, waits, instances, budgets and debits.
+
+    What Redis has forgotten comes from the store; which it was stands below (with --json on
+    standard error).
+    """
+    found = find_trace(cli.settings, question_id)
+    happened = found.events
     if html is not None:
         html.write_text(timeline_page(question_id, timeline_of(happened)), encoding="utf-8")
         console.print(f"{html} written")
@@ -65,26 +72,32 @@ def show_command(
         _show_events(happened)
     else:
         _show_timeline(timeline_of(happened))
+    click.echo(f"from {found.source}", err=as_json)
 
 
 @trace_command.command("export")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: stdout.")
-@click.option("--limit", type=click.IntRange(1), help="The last so many questions.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=EXPORTED, show_default=True, help="The last so many."
+)
 @pass_cli
-def export_command(cli: CliContext, output: Path | None, limit: int | None) -> None:
-    """Write the answered questions that are still known as a workload, one a line, with times.
+def export_command(cli: CliContext, output: Path | None, limit: int) -> None:
+    """Write the questions answered last as a workload, one a line, with times.
 
-    `hexgen simulate`, `hexgen tune` and the trace workflow read it.
+    Those that Redis has forgotten come from the store. `hexgen simulate`, `hexgen tune` and the
+    trace workflow read it.
     """
-    recorded = cli.client.history.answered(limit=limit)
-    lines = [json.dumps(dump_question(one)) for one in recorded.workload().questions]
+    from hexgen_celery.store.export import export_workload
+    from hexgen_celery.workloads.canonical import dump_question
+
+    found = export_workload(cli.client.history, open_reader(cli.settings), limit)
+    lines = [json.dumps(dump_question(one)) for one in found.workload.questions]
     text = "".join(f"{line}\n" for line in lines)
     if output is None:
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
-    left_out = f"left out: {recorded.unanswered} unanswered, {recorded.forgotten} forgotten"
-    click.echo(f"{len(lines)} questions ({left_out})", err=True)
+    click.echo(f"{len(lines)} questions: {found.origins}", err=True)
 
 
 def _show_timeline(timeline: Timeline) -> None:

@@ -10,15 +10,26 @@ import click
 from hexgen_celery.api import ClassAttainment
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.estimates import show_estimates
+from hexgen_celery.cli.history import show_history
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 
 
 @click.command("status")
 @click.argument("question_id", metavar="[ID]", required=False)
+@click.option("--history", is_flag=True, help="What the store has, in place of what runs.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The last.")
 @json_option
 @pass_cli
-def status_command(cli: CliContext, question_id: str | None, as_json: bool) -> None:
-    """Show what runs, met deadlines by tenant and how right estimates are; or one question."""
+def status_command(
+    cli: CliContext, question_id: str | None, history: bool, limit: int, as_json: bool
+) -> None:
+    """Show what runs, met deadlines by tenant and how right estimates are; or one question.
+
+    A question that Redis has forgotten comes from the store.
+    """
+    if history:
+        show_history(cli, limit, as_json)
+        return
     if question_id is None:
         _show_running(cli, as_json)
         return

@@ -54,6 +54,14 @@ def tuner_command(cli: CliContext, options: tuple[str, ...]) -> None:
     _become(cli, "workers.tuner", *options)
 
 
+@worker_group.command("recorder", context_settings=_PASS_ON)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@pass_cli
+def recorder_command(cli: CliContext, options: tuple[str, ...]) -> None:
+    """Write what began and ended from Redis into the store; one is enough."""
+    _become(cli, "workers.recorder", *options)
+
+
 @worker_group.command("emulate", context_settings={**_PASS_ON, "help_option_names": []})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def emulate_command(options: tuple[str, ...]) -> None:

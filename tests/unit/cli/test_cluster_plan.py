@@ -61,6 +61,7 @@ def test_every_process_is_planned_once() -> None:
         "llm-a",
         "llm-b",
         "llm-c",
+        "recorder",
     ]
     assert [each.url for each in plan.instances] == [
         "http://127.0.0.1:9000",

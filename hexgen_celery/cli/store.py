@@ -1,0 +1,153 @@
+"""`hexgen store`: the database of what happened."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hexgen_celery.cli.context import CliContext, pass_cli
+from hexgen_celery.cli.output import console, json_option, moment, print_json, table
+from hexgen_celery.errors import BrokerUnavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from hexgen_celery.settings import Settings
+    from hexgen_celery.store.stream import RecordStream
+
+
+@click.group("store")
+def store_group() -> None:
+    """Look after the store: migrate it, see what it holds and what waits, prune it."""
+
+
+@store_group.command("migrate")
+@click.option("--to", "revision", default="head", show_default=True, help="Or `base`: no tables.")
+@pass_cli
+def migrate_command(cli: CliContext, revision: str) -> None:
+    """Bring the tables to this program's version, or to another one, up or down."""
+    from hexgen_celery.store.engine import open_store, place_of
+    from hexgen_celery.store.schema import migrate
+
+    engine = open_store(cli.settings, writing=True)
+    version = migrate(engine, revision)
+    console.print(f"{place_of(engine.url)} has version {version.current or 'none'}")
+
+
+@store_group.command("status")
+@json_option
+@pass_cli
+def status_command(cli: CliContext, as_json: bool) -> int:
+    """Show the store's version, its rows, and what waits in Redis; status 1 if it needs care."""
+    from hexgen_celery.store.engine import open_store, place_of, sqlite_file
+
+    engine = open_store(cli.settings, writing=False)
+    file = sqlite_file(engine.url)
+    shown: dict[str, Any] = {"store": place_of(engine.url), "waiting": _waiting(cli.settings)}
+    if file is not None and not file.exists():
+        shown |= {"version": "", "up_to_date": False, "rows": {}}
+    else:
+        shown |= _held(engine, cli.settings)
+    if as_json:
+        print_json(shown)
+    else:
+        _show(shown)
+    waiting = shown["waiting"] or {}
+    lost = bool(waiting.get("dropped") or waiting.get("aside"))
+    return 0 if shown["up_to_date"] and not lost else 1
+
+
+@store_group.command("prune")
+@json_option
+@pass_cli
+def prune_command(cli: CliContext, as_json: bool) -> None:
+    """Delete now what is older than `store.keep_…_days`, as recorders do now and then."""
+    from hexgen_celery.store.engine import open_store
+    from hexgen_celery.store.retention import Pruner, Retention
+
+    engine = open_store(cli.settings, writing=True)
+    deleted = Pruner(engine, Retention.of(cli.settings.store)).prune(time.time())
+    if as_json:
+        print_json(deleted)
+        return
+    console.print(table("", ("table", "rows deleted"), list(deleted.items())))
+
+
+@store_group.command("retry")
+@pass_cli
+def retry_command(cli: CliContext) -> None:
+    """Record again what was set aside because it could not be stored."""
+    console.print(f"{_stream(cli.settings).try_again()} put back")
+
+
+@store_group.command("alpha")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The last.")
+@json_option
+@pass_cli
+def alpha_command(cli: CliContext, limit: int, as_json: bool) -> None:
+    """Show the history of the dispatch policies: the tuner's decisions and operators' changes."""
+    from hexgen_celery.store.lookup import open_reader
+
+    reader = open_reader(cli.settings)
+    rows = reader.alpha(limit) if reader else []
+    if as_json:
+        print_json(rows)
+        return
+    cells = [
+        (moment(row["at"]), row["source"], row["scope"], row["policy"] or "—", row["alpha"])
+        for row in rows
+    ]
+    console.print(table("", ("at", "source", "tenant@model", "policy", "α"), cells))
+
+
+def _held(engine: Engine, settings: Settings) -> dict[str, Any]:
+    """Version and rows; no rows where the tables are those of another version."""
+    from hexgen_celery.store.reading import StoreReader
+    from hexgen_celery.store.schema import schema_version
+
+    version = schema_version(engine)
+    reader = StoreReader(engine, settings.broker.prefix)
+    return {
+        "version": version.current,
+        "up_to_date": version.up_to_date,
+        "rows": reader.counts() if version.up_to_date else {},
+    }
+
+
+def _waiting(settings: Settings) -> dict[str, Any] | None:
+    """What is not in the store yet; None where Redis is away."""
+    try:
+        stream = _stream(settings)
+    except BrokerUnavailable:
+        return None
+    return {**asdict(stream.backlog()), "last_aside": [asdict(one) for one in stream.aside(5)]}
+
+
+def _stream(settings: Settings) -> RecordStream:
+    from hexgen_celery.cluster import resolve_broker
+    from hexgen_celery.keys import Keys
+    from hexgen_celery.redis_client import connect
+    from hexgen_celery.store.stream import RecordStream
+
+    resolved = resolve_broker(settings)
+    return RecordStream(connect(resolved), Keys(resolved.broker.prefix))
+
+
+def _show(shown: dict[str, Any]) -> None:
+    version = shown["version"] or "no tables"
+    advice = "" if shown["up_to_date"] else " (run `hexgen store migrate`)"
+    console.print(f"{shown['store']}: {version}{advice}")
+    console.print(table("", ("table", "rows"), list(shown["rows"].items())))
+    waiting = shown["waiting"]
+    if waiting is None:
+        console.print("Redis cannot be reached: what waits there is unknown")
+        return
+    console.print(
+        f"{waiting['waiting']} wait in Redis, the oldest for {waiting['oldest_seconds']:.1f} s; "
+        f"{waiting['dropped']} were dropped unrecorded; {waiting['aside']} set aside"
+    )
+    for one in waiting["last_aside"]:
+        console.print(f"  {one['workflow_id']}: {one['reason']}", markup=False)
