@@ -29,8 +29,9 @@ from hexgen_celery.store.recording import Batch, Recording
 from hexgen_celery.store.retention import Pruner, Retention
 from hexgen_celery.store.schema import check_schema
 from hexgen_celery.store.stream import Entry, RecordStream
-from workers.celery_process import node_name, run_process
+from workers.celery_process import Service, node_name, run_process
 from workers.periodic import Periodic
+from workers.presence import Presence
 
 log = structlog.get_logger(__name__)
 
@@ -43,11 +44,19 @@ MOST_DOUBLINGS = 20
 
 
 class Recorder:
-    """Takes, writes and acknowledges until told to stop. `settings` say how many at once."""
+    """Takes, writes and acknowledges until told to stop. `settings` say how many at once.
+    `on_written` is told how many rows each batch was."""
 
-    def __init__(self, recording: Recording, stream: RecordStream, settings: Settings) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        stream: RecordStream,
+        settings: Settings,
+        on_written: Callable[[int], object] = int,
+    ) -> None:
         self._recording = recording
         self._stream = stream
+        self._on_written = on_written
         self._count = settings.store.batch
         self._longest_pause = settings.store.retry_max_seconds
         self._failures = 0
@@ -82,6 +91,7 @@ class Recorder:
             return 0
         written = self._recording.write(batch)
         self._batch = Batch()
+        self._on_written(written)
         log.debug("recorded", entries=len(batch.entries), rows=written)
         return written
 
@@ -159,10 +169,12 @@ def serve(settings: Settings, name: str) -> int:
     engine = open_store(settings, writing=True)
     _check(engine)
     stream = RecordStream(client, keys, node_name(name))
-    recorder = Recorder(Recording(client, keys, engine, stream), stream, settings)
+    presence = Presence(settings, client, keys, "recorder", node_name(name))
+    recording = Recording(client, keys, engine, stream)
+    recorder = Recorder(recording, stream, settings, presence.observer.recorded)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: recorder.stop())
-    beside = chores(client, keys, engine, settings)
+    beside: tuple[Service, ...] = (presence, *chores(client, keys, engine, settings))
     for chore in beside:
         chore.start()
     log.info("recorder starts", store=place_of(engine.url))

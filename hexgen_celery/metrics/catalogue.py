@@ -133,8 +133,7 @@ SWEPT = _counter(
 PROCESS = _gauge("process_info", "Always 1; which process this is", "kind", "worker", "version")
 
 # The recorder.
-RECORDED = _counter("recorder_records", "Records written to the store")
-RECORDER_LAG = _gauge("recorder_lag_seconds", "Age of the oldest event that is not in the store")
+RECORDED = _counter("recorder_rows", "Rows written to the store")
 
 # The cluster, read from Redis by control workers; every one of them tells the same.
 QUEUE_WAITING = _gauge("queue_waiting", "Requests that wait, by pool", "pool")
@@ -176,6 +175,12 @@ LEASES_OVERDUE = _gauge("leases_overdue", "Running requests whose lease has ende
 TIMERS_AGE = _gauge("timers_age_seconds", "Since any control worker last looked at the timers")
 DEAD_LETTERS = _gauge("dead_letters", "Messages that were given up")
 ALPHA = _gauge("dispatch_alpha", "Dispatch weight α in force, by scope (tenant@model)", "scope")
+RECORDER_WAITING = _gauge("recorder_waiting", "Entries that are not in the store yet")
+RECORDER_LAG = _gauge("recorder_lag_seconds", "Age of the oldest of them")
+RECORDER_DROPPED = _counter(
+    "recorder_dropped", "Entries dropped unread because too many waited for the store"
+)
+RECORDER_ASIDE = _gauge("recorder_aside", "Entries set aside because they cannot be stored")
 COVERAGE = _gauge("estimate_coverage", "Share of recent truths within the 80 % interval", "about")
 BIAS = _gauge(
     "estimate_bias_ratio", "Mean error of recent predictions over the mean truth", "about"

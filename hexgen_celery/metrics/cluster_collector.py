@@ -161,6 +161,10 @@ def _housekeeping_families(counts: ClusterCounts) -> Iterator[Family]:
     yield _family(catalogue.OUTBOX_OVERDUE, [((), counts.outbox.overdue_seconds)])
     yield _family(catalogue.LEASES_OVERDUE, [((), counts.leases_overdue)])
     yield _family(catalogue.DEAD_LETTERS, [((), counts.dead_letters)])
+    yield _family(catalogue.RECORDER_WAITING, [((), counts.store.waiting)])
+    yield _family(catalogue.RECORDER_LAG, [((), counts.store.oldest_seconds)])
+    yield _family(catalogue.RECORDER_DROPPED, [((), counts.store.dropped)])
+    yield _family(catalogue.RECORDER_ASIDE, [((), counts.store.aside)])
     yield _family(catalogue.EVENTS, [((), counts.events)])
     if counts.timers_age_seconds is not None:
         yield _family(catalogue.TIMERS_AGE, [((), max(0.0, counts.timers_age_seconds))])

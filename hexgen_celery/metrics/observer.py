@@ -42,8 +42,8 @@ class Observer(Protocol):
         """A prediction came out; `inside` its 80 % interval, or not."""
         ...
 
-    def recorded(self, records: int, lag_seconds: float) -> None:
-        """So many records are in the store; the oldest event that is not is so old."""
+    def recorded(self, rows: int) -> None:
+        """So many rows were written to the store."""
         ...
 
 
@@ -73,5 +73,5 @@ class Unobserved:
     def predicted(self, about: str, predicted: float, true: float, *, inside: bool) -> None:
         """See `Observer`."""
 
-    def recorded(self, records: int, lag_seconds: float) -> None:
+    def recorded(self, rows: int) -> None:
         """See `Observer`."""

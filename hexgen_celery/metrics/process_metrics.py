@@ -131,10 +131,9 @@ class ProcessMetrics:
             self._of(catalogue.PREDICTION, about).observe(predicted / true)
         self._of(catalogue.COVERED, about, str(inside).lower()).inc()
 
-    def recorded(self, records: int, lag_seconds: float) -> None:
+    def recorded(self, rows: int) -> None:
         """See `Observer`."""
-        self._of(catalogue.RECORDED).inc(records)
-        self._of(catalogue.RECORDER_LAG).set(lag_seconds)
+        self._of(catalogue.RECORDED).inc(rows)
 
 
 class SweepCollector(Collector):

@@ -63,6 +63,17 @@ class OutboxCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreBacklog:
+    """What is not in the store: entries that wait, the age of the oldest, how many were dropped
+    unread and how many set aside because they cannot be stored."""
+
+    waiting: int = 0
+    oldest_seconds: float = 0.0
+    dropped: int = 0
+    aside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TenantCounts:
     """Questions of a tenant by SLO class and what became of them (`MEASURES`)."""
 
@@ -88,6 +99,7 @@ class ClusterCounts:
     requests_running: int = 0
     leases_overdue: int = 0
     outbox: OutboxCounts = OutboxCounts()
+    store: StoreBacklog = StoreBacklog()
     timers_age_seconds: float | None = None
     dead_letters: int = 0
     events: int = 0
@@ -137,6 +149,7 @@ class CountsReader:
             requests_running=raw["running"],
             leases_overdue=self._overdue(now),
             outbox=_outbox(raw["outbox"], raw["outbox first"], now),
+            store=_store_backlog(raw, now),
             timers_age_seconds=now - int(swept) / MILLISECONDS if swept else None,
             dead_letters=raw["dead"],
             events=raw["events"],
@@ -166,6 +179,10 @@ class CountsReader:
                 "dead": pipeline.zcard(f"{keys.queue_root}:dead:since"),
                 "events": pipeline.xlen(keys.events),
                 "last event": pipeline.xrevrange(keys.events, count=1),
+                "records": pipeline.xlen(keys.records),
+                "records first": pipeline.xrange(keys.records, count=1),
+                "records dropped": pipeline.get(f"{keys.records}:dropped"),
+                "records aside": pipeline.xlen(f"{keys.records}:aside"),
                 "calibration": pipeline.hget(keys.estimates, CALIBRATION),
                 **{f"list {name}": pipeline.llen(name) for name in _entrances()},
             }
@@ -265,6 +282,18 @@ def _pool(
 def _outbox(entries: int, first: Sequence[tuple[str, float]], now: float) -> OutboxCounts:
     due = first[0][1] / MILLISECONDS if first else now
     return OutboxCounts(entries, max(0.0, now - due))
+
+
+def _store_backlog(raw: Mapping[str, Any], now: float) -> StoreBacklog:
+    """A stream's entries are named by the millisecond in which they were added."""
+    first = raw["records first"]
+    since = int(first[0][0].partition("-")[0]) / MILLISECONDS if first else now
+    return StoreBacklog(
+        raw["records"],
+        max(0.0, now - since),
+        int(raw["records dropped"] or 0),
+        raw["records aside"],
+    )
 
 
 def _calibration(text: str | None) -> dict[str, Calibration]:
