@@ -20,6 +20,9 @@ from hexgen_celery.sql.readonly import SQLITE_LIMITS, open_read_only
 
 PROGRESS_STEPS = 10_000
 
+# Kinds of columns in SQLite's `PRAGMA table_xinfo`; ordinary ones are 0, stored generated ones 3.
+_HIDDEN, _VIRTUAL = 1, 2
+
 T = TypeVar("T")
 
 Progress = Callable[[str, int, int], None]
@@ -64,6 +67,18 @@ def profile_database(
     return replace(catalog, complete=not reader.timed_out)
 
 
+@dataclass(frozen=True, slots=True)
+class _ColumnInfo:
+    """A column as SQLite describes it. `place` in the primary key is 1-based, 0 outside of it;
+    `computed`: its values are computed by the table's own expression whenever they are read."""
+
+    name: str
+    declared: str
+    not_null: bool
+    place: int
+    computed: bool
+
+
 class _Reader:
     """One pass over one open database."""
 
@@ -75,6 +90,7 @@ class _Reader:
         self._descriptions = descriptions
         self._deadline = time.monotonic() + bounds.seconds
         self.timed_out = False
+        self._computed: set[tuple[str, str]] = set()
         self._statistics = StatisticsReader(connection, bounds.statistics, self._attempt)
         connection.set_progress_handler(self._is_late, PROGRESS_STEPS)
 
@@ -90,10 +106,7 @@ class _Reader:
             return None
 
     def tables(self, progress: Progress) -> Iterator[Table]:
-        rows = self._connection.execute(
-            "SELECT name, type = 'view' FROM sqlite_master WHERE type IN ('table', 'view')"
-            " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
-        ).fetchall()
+        rows = self._names()
         for done, (name, view) in enumerate(rows):
             progress(name, done, len(rows))
             table = self._attempt(partial(self._view if view else self._table, name))
@@ -101,25 +114,45 @@ class _Reader:
                 yield table
         progress("", len(rows), len(rows))
 
+    def _names(self) -> list[tuple[str, bool]]:
+        """Names of tables and views, and whether it is a view; without the inner tables that
+        modules such as FTS5 keep their content in."""
+        rows = self._connection.execute(
+            "SELECT name, type = 'view' FROM sqlite_master WHERE type IN ('table', 'view')"
+            " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+        ).fetchall()
+        # SQLite before 3.37 has no such list and answers nothing: there the inner tables stay.
+        listed = self._connection.execute("PRAGMA table_list").fetchall()
+        inner = {row[1] for row in listed if row[0] == "main" and row[2] == "shadow"}
+        return [(name, bool(view)) for name, view in rows if name not in inner]
+
     def _view(self, name: str) -> Table:
-        columns = tuple(self._column(name, row) for row in self._table_info(name))
+        columns = tuple(self._column(name, known) for known in self._column_infos(name))
         return Table(name=name, columns=columns, view=True)
 
     def _table(self, name: str) -> Table:
         rows = self._count(name)
         whole = rows is not None and rows <= self._bounds.statistics.rows
+        infos = self._column_infos(name)
         columns = tuple(
-            self._with_statistics(name, self._column(name, row), whole)
-            for row in self._table_info(name)
+            self._with_statistics(known, name, self._column(name, known), whole) for known in infos
         )
         return Table(name=name, columns=columns, foreign_keys=self._foreign_keys(name), rows=rows)
 
-    def _with_statistics(self, table: str, column: Column, whole: bool) -> Column:
+    def _with_statistics(
+        self, known: _ColumnInfo, table: str, column: Column, whole: bool
+    ) -> Column:
+        # No time limit ends one call of a function, so an expression of the file's is never run.
+        if known.computed:
+            self._computed.add((table, column.name))
+            return column
         statistics = self._statistics.read(table, column.name)
         return replace(column, **asdict(statistics), whole=whole)
 
     def inclusion(self, table: str, column: str, other: str, key: str) -> float | None:
         """The share of the column's different values (the first so many) that the key has too."""
+        if not self._computed.isdisjoint(((table, column), (other, key))):
+            return None
         query = (
             f"SELECT avg(v IN (SELECT {quote_always(key)} FROM {quote_always(other)})) FROM"
             f" (SELECT DISTINCT {quote_always(column)} AS v FROM {quote_always(table)}"
@@ -128,18 +161,21 @@ class _Reader:
         row = self._attempt(lambda: self._connection.execute(query).fetchone())
         return None if row is None or row[0] is None else float(row[0])
 
-    def _table_info(self, table: str) -> list[tuple[str, str, bool, int]]:
-        rows = self._connection.execute(f"PRAGMA table_info({quote_always(table)})").fetchall()
-        return [(row[1], row[2], bool(row[3]), row[5]) for row in rows]
+    def _column_infos(self, table: str) -> list[_ColumnInfo]:
+        rows = self._connection.execute(f"PRAGMA table_xinfo({quote_always(table)})").fetchall()
+        return [
+            _ColumnInfo(name, declared, bool(not_null), place, kind == _VIRTUAL)
+            for _, name, declared, not_null, _, place, kind in rows
+            if kind != _HIDDEN
+        ]
 
-    def _column(self, table: str, info: tuple[str, str, bool, int]) -> Column:
-        name, declared, not_null, place = info
-        text = self._descriptions.get(table, name)
+    def _column(self, table: str, known: _ColumnInfo) -> Column:
+        text = self._descriptions.get(table, known.name)
         return Column(
-            name=name,
-            type=declared,
-            primary_key=place,
-            not_null=not_null,
+            name=known.name,
+            type=known.declared,
+            primary_key=known.place,
+            not_null=known.not_null,
             title=text.title,
             description=text.description,
             value_description=text.value_description,
@@ -169,5 +205,5 @@ class _Reader:
         )
 
     def _primary_key(self, table: str) -> tuple[str, ...]:
-        keyed = sorted((place, name) for name, _, _, place in self._table_info(table) if place)
+        keyed = sorted((each.place, each.name) for each in self._column_infos(table) if each.place)
         return tuple(name for _, name in keyed)

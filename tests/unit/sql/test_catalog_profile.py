@@ -183,3 +183,56 @@ def test_descriptions_in_several_encodings(tmp_path: Path) -> None:
     assert found.get("c", "y").description == "odd \x81 byte"
     assert found.get("c", "unknown").description == ""
     assert read_descriptions(None).get("a", "b").title == ""
+
+
+def profiled(tmp_path: Path, script: str) -> Catalog:
+    path = tmp_path / "own.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    connection.close()
+    return profile_database(DatabaseFile(str(path)), "own", Descriptions())
+
+
+def test_generated_columns_belong_to_their_table(tmp_path: Path) -> None:
+    catalog = profiled(
+        tmp_path,
+        """CREATE TABLE line (
+          price REAL, number INTEGER, total REAL GENERATED ALWAYS AS (price * number) VIRTUAL,
+          label TEXT GENERATED ALWAYS AS ('x' || number) STORED);
+        INSERT INTO line VALUES (1.5, 2);""",
+    )
+    (table,) = catalog.tables
+    assert [column.name for column in table.columns] == ["price", "number", "total", "label"]
+    assert table.columns[2].type == "REAL"
+    assert table.columns[3].samples == ("x2",)
+    assert "total REAL" in schema_prompt(catalog)
+
+
+def test_the_expression_of_a_virtual_column_is_never_run(tmp_path: Path) -> None:
+    """One comparison with this pattern takes longer than anybody waits, and nothing ends it."""
+    endless = "''" + "a" * 20_000 + "'' LIKE ''" + "%a" * 20 + "%b''"
+    catalog = profiled(
+        tmp_path,
+        f"""CREATE TABLE other (slow INTEGER PRIMARY KEY, name TEXT);
+        INSERT INTO other VALUES (1, 'n');
+        CREATE TABLE trap (id INTEGER PRIMARY KEY);
+        INSERT INTO trap VALUES (1);
+        PRAGMA writable_schema = 1;
+        UPDATE sqlite_master SET sql =
+          'CREATE TABLE trap (id INTEGER PRIMARY KEY, slow INTEGER AS ({endless}))'
+          WHERE name = 'trap';""",
+    )
+    slow = next(table for table in catalog.tables if table.name == "trap").columns[1]
+    assert (slow.name, slow.samples, slow.distinct) == ("slow", (), None)
+    assert catalog.complete
+
+
+def test_the_inner_tables_of_a_full_text_index_are_left_out(tmp_path: Path) -> None:
+    catalog = profiled(
+        tmp_path,
+        """CREATE TABLE note_data (id INTEGER PRIMARY KEY);
+        CREATE VIRTUAL TABLE page USING fts5 (body);
+        INSERT INTO page VALUES ('hello');""",
+    )
+    assert [table.name for table in catalog.tables] == ["note_data", "page"]
+    assert [column.name for column in catalog.tables[1].columns] == ["body"]
