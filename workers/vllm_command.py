@@ -186,13 +186,15 @@ def _refuse_two_kinds_of_memory(serving: VllmSettings) -> None:
 def _refuse_too_few_sequences(serving: VllmSettings, pool: PoolSettings, profile: Profile) -> None:
     """Requests beyond the server's limit would wait there, where urgency does not rule."""
     sent = min(pool.concurrency, profile.max_sequences)
-    if serving.max_num_seqs is not None and serving.max_num_seqs < sent:
-        raise InvalidSettings(
-            f"up to {sent} requests are sent to an instance of pool {pool.name!r} at once, but "
-            f"its server would run only {serving.max_num_seqs}",
-            field="vllm.max_num_seqs",
-            hint=f"set the pool's concurrency = {serving.max_num_seqs}, or raise max_num_seqs",
-        )
+    limits = {name: getattr(serving, name) for name in ("max_num_seqs", "max_queued_requests")}
+    for name, limit in limits.items():
+        if limit is not None and limit < sent:
+            raise InvalidSettings(
+                f"up to {sent} requests are sent to an instance of pool {pool.name!r} at once, "
+                f"but its server would take only {limit}",
+                field=f"vllm.{name}",
+                hint=f"set the pool's concurrency = {limit}, or raise {name}",
+            )
 
 
 def _refuse_unreachable(instance: InstanceSettings) -> None:

@@ -81,7 +81,7 @@ def test_every_setting_has_its_flag() -> None:
         pipeline_parallel=2,
         max_num_seqs=32,
         max_num_batched_tokens=2048,
-        max_queued_requests=16,
+        max_queued_requests=64,
         scheduling_policy="fcfs",
         prefix_caching=False,
         enforce_eager=True,
@@ -102,7 +102,7 @@ def test_every_setting_has_its_flag() -> None:
         "--max-model-len": "4096",
         "--max-num-seqs": "32",
         "--max-num-batched-tokens": "2048",
-        "--max-num-queued-reqs": "16",
+        "--max-num-queued-reqs": "64",
         "--gpu-memory-utilization": "0.85",
         "--num-gpu-blocks-override": "64",
         "--scheduling-policy": "fcfs",
@@ -162,6 +162,7 @@ def test_the_port_may_come_from_the_url() -> None:
             "cpu_kv_gib and cpu_cores for the CPU build",
         ),
         ({"max_num_seqs": 8}, "vllm.max_num_seqs", "up to 64 requests"),
+        ({"max_queued_requests": 9}, "vllm.max_queued_requests", "concurrency = 9"),
         (
             {"instance": {"port": 0, "url": "http://gpu-1:8000"}},
             "vllm.host",
@@ -195,7 +196,7 @@ def test_fewer_sequences_are_fine_where_fewer_requests_are_sent() -> None:
 def test_every_flag_that_a_setting_decides_is_refused_in_extra_args() -> None:
     command = _command(
         max_num_batched_tokens=1,
-        max_queued_requests=1,
+        max_queued_requests=99,
         enforce_eager=True,
         dtype="auto",
         load_format="auto",
