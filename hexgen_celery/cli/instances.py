@@ -11,11 +11,13 @@ from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.estimates import show_estimates
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.cluster import resolve_broker
-from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.redis_client import connect
+from hexgen_celery.settings import Settings
 
 _MODEL = click.option("--model", default="", help="Only for requests for this model.")
 _TENANT = click.option("--tenant", default="", help="Only for requests of this tenant.")
@@ -36,7 +38,9 @@ def instances_group(context: click.Context, as_json: bool) -> None:
 def drain_command(cli: CliContext, name: str) -> None:
     """Let instance NAME finish what it runs and take nothing more."""
     with connect(resolve_broker(cli.settings)) as client:
-        InstanceDirectory(client, Keys(cli.settings.broker.prefix)).drain(name)
+        directory = InstanceDirectory(client, Keys(cli.settings.broker.prefix))
+        _require_known(name, directory, cli.settings)
+        directory.drain(name)
     console.print(f"{name} drains")
 
 
@@ -56,6 +60,22 @@ def _found(context: click.Context) -> CliContext:
     return cli
 
 
+def _require_known(name: str, directory: InstanceDirectory, settings: Settings) -> None:
+    announced = {record.name for record in directory.snapshot()[1]}
+    declared = {instance.name for pool in settings.pools for instance in pool.instances}
+    if name not in announced | declared:
+        known = ", ".join(sorted(announced | declared)) or "none"
+        raise InvalidSettings(f"unknown instance {name!r}", field="NAME", hint=f"known: {known}")
+
+
+def _why(record: InstanceRecord, now: float, dead_after_seconds: float) -> str:
+    """Why it is in its state; an instance that is not heard of cannot say so itself."""
+    silent = now - record.beat
+    if silent > dead_after_seconds:
+        return f"its worker has not been heard of for {silent:.0f} s"
+    return record.reason
+
+
 def _show(cli: CliContext, as_json: bool) -> None:
     settings = resolve_broker(cli.settings)
     keys = Keys(settings.broker.prefix)
@@ -64,11 +84,12 @@ def _show(cli: CliContext, as_json: bool) -> None:
         report = KnowledgeStore(client, keys).calibration()
     dead_after = settings.workers.dead_after_seconds
     states = {record.name: record.state_at(now, dead_after) for record in records}
+    why = {record.name: _why(record, now, dead_after) for record in records}
     if as_json:
-        listed = [{**asdict(record), "state": states[record.name]} for record in records]
+        listed = [{**asdict(r), "state": states[r.name], "reason": why[r.name]} for r in records]
         print_json({"instances": listed, "estimates": asdict(report)})
         return
-    rows = [(r.name, r.queue, r.model, states[r.name], r.reason or "—", r.url) for r in records]
+    rows = [(r.name, r.queue, r.model, states[r.name], why[r.name] or "—", r.url) for r in records]
     console.print(table("", ("instance", "pool", "model", "state", "why", "server"), rows))
     show_estimates(report)
 
@@ -83,8 +104,13 @@ def policy_group(context: click.Context) -> None:
         rows = [("configured", configured.dispatch, json.dumps(configured.parameters))]
         with connect(resolve_broker(cli.settings)) as client:
             stored = PolicyStore(client, Keys(cli.settings.broker.prefix)).read()
-        rows += [(name, c.dispatch, json.dumps(dict(c.parameters))) for name, c in stored.items()]
+        for name, c in stored.items():
+            rows.append((_named(name), c.dispatch, json.dumps(dict(c.parameters))))
         console.print(table("", ("for", "policy", "parameters"), rows))
+
+
+def _named(scope: str) -> str:
+    return "all" if scope == "@" else scope
 
 
 @policy_group.command("set")

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any, Generic, TypeVar
 
 ProductT = TypeVar("ProductT")
 FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
+
+# What a parameter that is declared as the key may be; other declarations check themselves.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": ((str,), "a text"),
+}
 
 
 class UnknownName(ValueError):
@@ -45,10 +53,21 @@ class Entry(Generic[ProductT]):
                 raise InvalidParameter(
                     f"{self.name} has no parameter {name!r}; its parameters: {options}"
                 )
+        for field in fields(self.parameters):
+            if field.name in values:
+                self._check_kind(field, values[field.name])
         try:
             return self.parameters(**values)
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"{self.name}: {error}") from error
+
+    def _check_kind(self, field: Field[Any], value: Any) -> None:
+        declared = field.type if isinstance(field.type, str) else field.type.__name__
+        if declared not in _KINDS:
+            return
+        kinds, words = _KINDS[declared]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise InvalidParameter(f"{self.name}: {field.name} must be {words}, got {value!r}")
 
 
 class Registry(Generic[ProductT]):

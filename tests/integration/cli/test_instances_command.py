@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,43 @@ def test_instances_are_shown_with_state_and_reason(redis_client: redis.Redis) ->
 
 def test_an_instance_is_drained_and_resumed(redis_client: redis.Redis) -> None:
     directory = InstanceDirectory(redis_client, KEYS)
+    directory.announce(RECORD)
     assert _hexgen("instances", "drain", "a1").exit_code == 0
     assert directory.announce(RECORD) is True
     assert "resumes" in _hexgen("instances", "resume", "a1").output
     assert directory.announce(RECORD) is False
     assert "was not drained" in _hexgen("instances", "resume", "a1").output
+
+
+def test_an_instance_that_nobody_knows_is_not_drained(redis_client: redis.Redis) -> None:
+    InstanceDirectory(redis_client, KEYS).announce(RECORD)
+    refused = _hexgen("instances", "drain", "al")
+    assert refused.exit_code != 0
+    assert "unknown instance 'al'" in str(refused.exception)
+    assert redis_client.hlen(KEYS.drains) == 0
+
+
+def test_an_instance_that_is_declared_can_be_drained_before_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "hexgen.toml").write_text(
+        '[[pools]]\nname = "x"\ngpu = "a100"\nmodel = "m"\nprofile = "a100-80g-x4-llama-3.1-70b"\n'
+        'instances = [{ name = "later", url = "http://h:1" }]\n'
+    )
+    assert _hexgen("instances", "drain", "later").exit_code == 0
+
+
+def test_an_instance_that_fell_silent_is_down_and_says_since_when(
+    redis_client: redis.Redis,
+) -> None:
+    silent = {**asdict(RECORD), "beat": 1.0}
+    redis_client.hset(KEYS.instances, RECORD.name, json.dumps(silent))
+    (listed,) = json.loads(_hexgen("instances", "--json").output)["instances"]
+    assert listed["state"] == "down"
+    assert "not been heard of for" in listed["reason"]
+
+
+def test_a_policy_for_everything_says_so() -> None:
+    assert _hexgen("policy", "set", "round-robin").exit_code == 0
+    assert "all" in _hexgen("policy").output.split()
 
 
 def test_a_policy_is_set_shown_and_cleared(redis_client: redis.Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +13,9 @@ from hexgen_celery.core.registry import InvalidParameter, Registry, UnknownName
 @dataclass(frozen=True)
 class Size:
     litres: float = 1.0
+    lid: bool = False
+    holes: int = 0
+    glaze: str | None = None
 
     def __post_init__(self) -> None:
         if self.litres <= 0:
@@ -48,3 +52,21 @@ def test_errors_name_what_is_wrong() -> None:
         cups().build("mug", "red", height=2)
     with pytest.raises(InvalidParameter, match="litres must be positive, got 0"):
         cups().build("mug", "red", litres=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"litres": "2"}, "mug: litres must be a number, got '2'"),
+        ({"litres": True}, "mug: litres must be a number, got True"),
+        ({"lid": 1}, "mug: lid must be true or false, got 1"),
+        ({"holes": 1.5}, "mug: holes must be a whole number, got 1.5"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named(wrong: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(complaint)):
+        cups().build("mug", "red", **wrong)
+
+
+def test_a_whole_number_is_a_number_and_other_kinds_check_themselves() -> None:
+    assert cups().build("mug", "red", litres=2, lid=True, glaze="blue") == "red 2"
