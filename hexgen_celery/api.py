@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hexgen_celery.live_tuning import TuningEntry
     from hexgen_celery.sql.databases import AddProgress, DatabaseEntry, DatabaseRegistry
     from hexgen_celery.store.reading import StoreReader
-    from hexgen_celery.tracing import History
+    from hexgen_celery.tracing.history import History
 
 __all__ = [
     "Answer",
@@ -321,7 +321,7 @@ class Client(Closing):
     @cached_property
     def history(self) -> History:
         """The questions that ended lately, with everything about their requests."""
-        from hexgen_celery.tracing import History
+        from hexgen_celery.tracing.history import History
 
         return History(self._redis, self.keys)
 

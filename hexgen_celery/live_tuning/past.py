@@ -16,7 +16,7 @@ from hexgen_celery.coordination.state import WorkflowRecord
 from hexgen_celery.core.fleet import Fleet, FleetInstance
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.instances import InstanceRecord
-from hexgen_celery.tracing import RecordedQuestions
+from hexgen_celery.tracing.history import RecordedQuestions
 from hexgen_celery.tuning import Outcome
 from hexgen_celery.workloads import Workload
 

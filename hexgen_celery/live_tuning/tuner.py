@@ -27,7 +27,7 @@ from hexgen_celery.policies import PolicyChoice, PolicyStore, scope
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.settings import Settings
 from hexgen_celery.simulator import Choice, Policies
-from hexgen_celery.tracing import History, RecordedQuestions
+from hexgen_celery.tracing.history import History, RecordedQuestions
 from hexgen_celery.tuning import Objective, Tuning, TuningPlan, candidates, tune, window_of
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hexgen_celery.store.records import TOKENS
+from hexgen_celery.store.values import TOKENS
 from hexgen_celery.workflows.definition import Json
 
 Stored = Mapping[str, Any]

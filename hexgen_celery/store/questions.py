@@ -8,7 +8,7 @@ from typing import Any
 from hexgen_celery.answers import Answer, NoAnswer, Outcome
 from hexgen_celery.observation import NodeStatusView, QuestionStatus
 from hexgen_celery.store.reading import Row, StoredQuestion
-from hexgen_celery.store.records import TOKENS
+from hexgen_celery.store.values import TOKENS
 from hexgen_celery.tracing.export import QUESTION_KEY
 from hexgen_celery.workflows.definition import Json, NodeKind
 from hexgen_celery.workloads.model import RecordedTimes, WorkloadQuestion, WorkloadRequest

@@ -17,7 +17,7 @@ from hexgen_celery.store.models import (
     Tenant,
     Workflow,
 )
-from hexgen_celery.store.values import clean, clean_text, count, moment
+from hexgen_celery.store.values import TOKENS, clean, clean_text, count, moment
 from hexgen_celery.tracing.export import shared_tokens
 from hexgen_celery.workflows.definition import (
     Answer,
@@ -28,7 +28,6 @@ from hexgen_celery.workflows.definition import (
 )
 
 ENDINGS = ("done", "failed", "retried", "dropped")
-TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 SENT_ABOUT = frozenset({"t", "event", "node", "attempt", "queue", "instance", "policy"})
 _COUNTED = frozenset({*TOKENS, "status", "row_count"})
 _PLACES = frozenset({"stage", "step", "queue", "instance", "worker"})

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+
 _LARGEST = 2**31 - 1
 
 

@@ -8,13 +8,13 @@ record its lease in one script. See docs/queues.md.
 
 from __future__ import annotations
 
-from kombu.transport import TRANSPORT_ALIASES
-
 ALIAS = "hexgen"
 SENTINEL_ALIAS = "hexgen-sentinel"
 
 
 def register_aliases() -> None:
     """Let Kombu know our transports by short names, which then show in logs and URLs."""
+    from kombu.transport import TRANSPORT_ALIASES
+
     TRANSPORT_ALIASES[ALIAS] = "hexgen_celery.transport.transport:Transport"
     TRANSPORT_ALIASES[SENTINEL_ALIAS] = "hexgen_celery.transport.transport:SentinelTransport"

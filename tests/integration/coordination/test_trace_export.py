@@ -13,7 +13,7 @@ from hexgen_celery.coordination import Coordinator
 from hexgen_celery.core.prefix import PrefixPart
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
-from hexgen_celery.tracing import History, RecordedQuestions
+from hexgen_celery.tracing.history import History, RecordedQuestions
 from hexgen_celery.tuning import window_of
 from hexgen_celery.workflows.definition import Definition, LlmCall
 from hexgen_celery.workflows.output_lengths import TabledLengths

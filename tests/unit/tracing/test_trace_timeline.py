@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 from hexgen_celery.cli.trace import bar
-from hexgen_celery.tracing import timeline_of, timeline_page
+from hexgen_celery.tracing.page import timeline_page
+from hexgen_celery.tracing.timeline import timeline_of
 
 EVENTS: list[dict[str, Any]] = [
     {"t": 100.2, "event": "started", "submitted_at": 100.0, "deadline": 105.0, "tenant": "acme"},
