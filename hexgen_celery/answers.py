@@ -97,9 +97,10 @@ class NoAnswer(HexgenError):
         self.last_sql = str(detail.get("last_sql") or "")
         self.detail = dict(detail)
         place = f" in {self.stage}" if self.stage else ""
-        cause = f": {self.cause}" if self.cause else ""
+        # The cause of a refusal ends with its hint, which the error adds by itself.
+        cause = str(detail.get("message") or self.cause)
         super().__init__(
-            f"question {workflow_id} {status}{place}{cause}",
+            f"question {workflow_id} {status}{place}{': ' if cause else ''}{cause}",
             hint=str(detail.get("hint") or ""),
             field=str(detail.get("field") or ""),
         )

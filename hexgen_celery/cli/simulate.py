@@ -13,8 +13,8 @@ from hexgen_celery.core.dispatch import DISPATCH
 from hexgen_celery.core.order import ORDER
 from hexgen_celery.core.registry import Registry
 from hexgen_celery.core.stealing import STEALING
+from hexgen_celery.declared_fleet import read_fleet
 from hexgen_celery.errors import InvalidSettings
-from hexgen_celery.profiles_io import load_fleet
 from hexgen_celery.simulator import (
     ARRIVALS,
     RECORDED,
@@ -54,7 +54,12 @@ SHOWN = (
 
 @click.command("simulate")
 @click.argument("workload", type=click.Path())
-@click.option("--cluster", default="het-70b", show_default=True, help="Cluster file or name.")
+@click.option(
+    "--cluster",
+    default="het-70b",
+    show_default=True,
+    help="Cluster file or name, or a configuration.",
+)
 @click.option("--load", type=float, help="Arrival rate as a share of the cluster's capacity.")
 @click.option("--rate", type=float, help="Arrival rate in questions per second.")
 @click.option("--dispatch", default=DEFAULTS.dispatch.name, show_default=True)
@@ -110,7 +115,7 @@ def _config(options: dict[str, Any]) -> SimulationConfig:
     _check_names(chosen)
     return SimulationConfig(
         workload=read_workload(options["workload"]),
-        fleet=load_fleet(options["cluster"]),
+        fleet=read_fleet(options["cluster"]),
         rate=1.0,
         policies=Policies(
             dispatch=chosen["dispatch"],

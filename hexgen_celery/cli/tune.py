@@ -9,10 +9,10 @@ import click
 from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 from hexgen_celery.core.dispatch import DISPATCH
+from hexgen_celery.declared_fleet import read_fleet
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.live_tuning import TuningEntry
 from hexgen_celery.parallel import usable_processes
-from hexgen_celery.profiles_io import load_fleet
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.tuning import Objective, Tuning, TuningPlan, candidates, tune, window_of
 from hexgen_celery.tuning.search import ALPHA_GRID
@@ -24,7 +24,12 @@ FORMS = ("alpha", "published", "published-code")
 @click.command("tune")
 @click.argument("workload", type=click.Path(), required=False)
 @click.option("--history", is_flag=True, help="What the live tuner decided, newest first.")
-@click.option("--cluster", default="het-70b", show_default=True, help="Cluster file or name.")
+@click.option(
+    "--cluster",
+    default="het-70b",
+    show_default=True,
+    help="Cluster file or name, or a configuration.",
+)
 @click.option("--rate", type=float, help="Questions per second, where the trace has no times.")
 @click.option(
     "--objective",
@@ -110,7 +115,7 @@ def _plan(options: dict[str, Any]) -> TuningPlan:
     incumbent = Choice(options["incumbent"], parameters)
     return TuningPlan(
         window=window_of(read_workload(options["workload"]), rate=options["rate"]),
-        fleet=load_fleet(options["cluster"]),
+        fleet=read_fleet(options["cluster"]),
         policies=Policies(dispatch=incumbent),
         tried=candidates(options["forms"], ALPHA_GRID),
         objective=Objective(options["objective"]),
