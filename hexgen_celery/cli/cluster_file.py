@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hexgen_celery.demo.build import data_directory
+
 DEMO_MODEL = "Qwen3-30B-A3B"
+SMALL_MODEL = "SmolLM2-135M-Instruct"
+SMALL_MODEL_FILES = Path("build/models/smollm2")
+CPU_VLLM = Path(".venv-vllm/bin/vllm")
+SMALL_MODEL_PROFILE = "cpu-x1-smollm2-135m.toml"
 REAL_SERVER_PROFILE = "a100-80g-x1-qwen3-30b-a3b"
 
 
@@ -47,6 +53,23 @@ def real_server_cluster(directory: Path, *, url: str, model: str) -> str:
     return _document(directory, "", [pool + instance])
 
 
+def cpu_vllm_cluster(directory: Path) -> str:
+    """One real vLLM server on one core of this machine, with the model of `make model`.
+
+    A candidate of so small a model seldom needs more than a few lines; what is longer is a loop.
+    """
+    profile = str(data_directory() / SMALL_MODEL_PROFILE)
+    instance = (
+        '[[pools.instances]]\nname = "cpu-1"\nengine = "vllm"\n\n'
+        "[pools.instances.vllm]\n"
+        f"executable = {json.dumps(str(CPU_VLLM.absolute()))}\n"
+        f"model = {json.dumps(str(SMALL_MODEL_FILES.absolute()))}\n"
+        'dtype = "bfloat16"\nenforce_eager = true\ncpu_kv_gib = 1\ncpu_cores = "0"\n'
+    )
+    pool = _pool("cpu", "demo", SMALL_MODEL, profile)
+    return _document(directory, "[pipeline]\nmax_tokens = 192\n", [pool + instance])
+
+
 def _document(directory: Path, head: str, pools: Iterable[str]) -> str:
     files = (
         f"[up]\ndirectory = {json.dumps(str(directory))}\n\n"
@@ -63,5 +86,5 @@ def _emulated_pool(kind: EmulatedPool) -> str:
 def _pool(gpu: str, name: str, model: str, profile: str) -> str:
     return (
         f'[[pools]]\nname = "{name}"\ngpu = "{gpu}"\n'
-        f'model = {json.dumps(model)}\nprofile = "{profile}"\n\n'
+        f"model = {json.dumps(model)}\nprofile = {json.dumps(profile)}\n\n"
     )

@@ -100,6 +100,7 @@ def test_too_few_answers_fail_the_run(
         (["--llm-url", "http://127.0.0.1:1/v1", "--model", "m"], "http://127.0.0.1:1"),
         (["--model", "m"], "a model is named but no server"),
         (["--llm-url", "not a url"], "not a url"),
+        (["--engine", "vllm-cpu", "--model", "m"], "brings its own server and model"),
     ],
 )
 def test_a_wrong_server_is_a_clear_error(

@@ -1,0 +1,129 @@
+"""Questions through the whole stack, answered by a small real model. Its SQL is never asserted.
+
+The model is tiny: what it writes is often not executable, which makes real corrections, and seldom
+right, which nobody here asks for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hexgen_celery.answers import Answer, Outcome
+from hexgen_celery.api import Question
+from hexgen_celery.demo import build_demo
+from hexgen_celery.evaluation.bird import load_bird
+from tests.vllm.serving import BLOCK_TOKENS, ServedModel
+from workers.vllm_cpu.pins import PROJECT
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+
+SLO_SECONDS = 600.0
+DATABASE = "superhero"
+ONE_BY_ONE = 2
+AT_ONCE = 2
+MOST_ROUNDS = 3
+STAGES = {"schema_linking", "candidate_generation", "self_correction", "evaluation"}
+OPTIONS = {
+    "linking": "model",
+    "candidates": 3,
+    "correction_rounds": 1,
+    "agreement": 0,
+    "degrade": False,
+    "max_tokens": 160,
+    "temperature": 0.9,
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How questions ended, in the order of asking; the first ones were asked one by one."""
+
+    outcomes: Sequence[Outcome]
+
+    @property
+    def answered(self) -> list[Answer]:
+        return [each for each in self.outcomes if isinstance(each, Answer)]
+
+    def requests(self, outcome: Outcome) -> list[dict[str, Any]]:
+        """What is recorded of a question's LLM requests that were completed."""
+        stages = outcome.detail["stages"]
+        return [each for each in stages if each["kind"] == "llm" and each["status"] == "done"]
+
+    @property
+    def stages(self) -> set[str]:
+        """The stages of which a request was completed."""
+        done = (each for outcome in self.outcomes for each in self.requests(outcome))
+        return {each["stage"] for each in done if each["output_tokens"] > 0}
+
+
+@pytest.fixture(scope="module")
+def questions(small: ServedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Question]:
+    """BIRD's questions on superheroes where the data is, else those of the demo."""
+    data = Path(os.environ.get("HEXGEN_DATA", PROJECT.parent / "shared" / "data")) / "bird" / "dev"
+    if data.is_dir():
+        bird = load_bird(data, DATABASE)
+        database, gold = bird.databases[DATABASE], bird.questions
+    else:
+        demo = build_demo(tmp_path_factory.mktemp("demo"))
+        database, gold = demo.database, demo.questions
+    small.client.add_database(database)
+    return (
+        Question(one.question, one.database, SLO_SECONDS, one.evidence, options=OPTIONS)
+        for one in gold
+    )
+
+
+@pytest.fixture(scope="module")
+def asked(small: ServedModel, questions: Iterator[Question]) -> Asked:
+    """The first questions one by one, then a few together until every stage was needed."""
+    outcomes = [small.client.ask_many([next(questions)])[0].outcome(SLO_SECONDS + 30)]
+    for _ in range(ONE_BY_ONE - 1):
+        outcomes.append(small.client.ask_many([next(questions)])[0].outcome(SLO_SECONDS + 30))
+    for _ in range(MOST_ROUNDS):
+        together = small.client.ask_many([next(questions) for _ in range(AT_ONCE)])
+        outcomes += [pending.outcome(SLO_SECONDS + 30) for pending in together]
+        if Asked(outcomes).stages >= STAGES:
+            break
+    return Asked(outcomes)
+
+
+def test_most_questions_are_answered(asked: Asked) -> None:
+    assert len(asked.outcomes) >= 3
+    assert len(asked.answered) >= len(asked.outcomes) * 2 / 3
+    assert all(answer.sql and answer.columns for answer in asked.answered)
+
+
+def test_every_stage_was_done_by_the_model(asked: Asked) -> None:
+    """With at least one correction of a statement that really failed."""
+    assert asked.stages >= STAGES
+    failed_first = [
+        candidate
+        for answer in asked.answered
+        for candidate in answer.candidates
+        if candidate["rounds"] > 0 and candidate["first"].get("status") != "ok"
+    ]
+    assert failed_first
+
+
+def test_the_second_question_on_a_database_finds_its_prompt_cached(asked: Asked) -> None:
+    """Instructions, then the schema, then the question: what is shared comes first."""
+    requests = asked.requests(asked.outcomes[1])
+    cached = sum(each["cached_tokens"] for each in requests)
+    assert all(each["cached_tokens"] % BLOCK_TOKENS == 0 for each in requests)
+    assert cached >= 0.6 * sum(each["input_tokens"] for each in requests)
+
+
+def test_the_engine_counted_those_hits_too(asked: Asked, small: ServedModel) -> None:
+    with small.server() as server:
+        lines = server.metrics().splitlines()
+    hits = [line for line in lines if line.startswith("vllm:prefix_cache_hits_total")]
+    reported = sum(
+        each["cached_tokens"] for outcome in asked.outcomes for each in asked.requests(outcome)
+    )
+    assert sum(float(line.rpartition(" ")[2]) for line in hits) >= reported
