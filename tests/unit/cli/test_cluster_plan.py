@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from itertools import count
 from pathlib import Path
 
@@ -105,3 +106,23 @@ def test_settings_read_back_what_the_environment_says(monkeypatch: pytest.Monkey
     pool, instance = read.instance("a")
     assert (pool.queue, instance.url) == ("gpu.l40s.small", "http://127.0.0.1:9000")
     assert read.broker.url.get_secret_value() == URL
+
+
+def test_vllm_servers_are_kept_by_a_program_that_may_end_them_itself() -> None:
+    settings = _settings()
+    here = InstanceSettings(name="v", engine="vllm")
+    told = InstanceSettings(name="w", engine="vllm", url="http://gpu-1:8000")
+    pool = settings.pools[0].model_copy(update={"instances": (here, told)})
+    placed = place_instances(settings.model_copy(update={"pools": (pool,)}), lambda: 9000)
+    plan = plan_cluster(placed, {}, None)
+    assert [spec.command[1:] for spec in plan.servers] == [
+        ("-m", "workers.vllm_server", "v"),
+        ("-m", "workers.vllm_server", "w"),
+    ]
+    assert plan.servers[0].death_signal == signal.SIGTERM
+    assert plan.servers[0].stop_seconds > here.serving.stop_seconds
+    assert [(each.url, each.engine, each.is_ours) for each in plan.instances] == [
+        ("http://127.0.0.1:9000", "vllm", True),
+        ("http://gpu-1:8000", "vllm", True),
+    ]
+    assert [each.instances[1].port for each in placed.pools] == [8000]
