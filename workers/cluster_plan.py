@@ -109,8 +109,10 @@ def _emulator_command(
     settings: Settings, pool: PoolSettings, instance: InstanceSettings
 ) -> tuple[str, ...]:
     options = ["--profile", pool.profile, "--model", pool.model, "--port", str(instance.port)]
-    options += ["--speed", f"{settings.emulator.speed:g}"]
-    for source in settings.emulator.replay:
+    emulator = settings.emulator
+    options += ["--speed", f"{emulator.speed:g}", "--chunk-seconds", f"{emulator.chunk_seconds:g}"]
+    options += ["--scheduling-policy", emulator.scheduling_policy]
+    for source in emulator.replay:
         options += ["--replay", str(source)]
     return _module("workers.emulator", *options)
 

@@ -25,6 +25,8 @@ from workers.emulation.timing import ConstantTiming, EngineTiming
 CONSTANT_MAX_MODEL_LEN = 131_072
 SHUTDOWN_SECONDS = 1.0
 BACKLOG = 1024
+PRIORITY = "priority"
+POLICIES = (PRIORITY, "fcfs")
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +42,7 @@ class EmulatorOptions:
     replay: tuple[Path, ...] = ()
     max_model_len: int | None = None
     chunk_seconds: float = 0.1
+    scheduling_policy: str = PRIORITY
     filler_tokens: int = 64
     faults: FaultPlan = field(default_factory=FaultPlan)
 
@@ -60,7 +63,10 @@ def build_server(options: EmulatorOptions) -> EmulatedServer:
     limit = profile.max_model_len if profile else options.max_model_len or CONSTANT_MAX_MODEL_LEN
     replay = ReplayStore.load(options.replay)
     planner = AnswerPlanner(replay, max_model_len=limit, filler_tokens=options.filler_tokens)
-    about = ServerOptions(options.model, limit, options.chunk_seconds)
+    takes_priority = options.scheduling_policy == PRIORITY
+    about = ServerOptions(
+        options.model, limit, options.chunk_seconds, takes_priority=takes_priority
+    )
     if profile:
         about = replace(about, block_tokens=profile.block_tokens)
     return EmulatedServer(about, planner, timing, FaultInjector(options.faults))
@@ -122,6 +128,7 @@ def serve(options: EmulatorOptions, listener: socket.socket) -> None:
 @click.option("--replay", multiple=True, type=click.Path(path_type=Path), help="Recorded answers.")
 @click.option("--max-model-len", type=click.IntRange(1), help="Shorten the profile's context.")
 @click.option("--chunk-seconds", default=0.1, type=click.FloatRange(0.001), show_default=True)
+@click.option("--scheduling-policy", default=PRIORITY, type=click.Choice(POLICIES), help="vLLM's.")
 @click.option("--filler-tokens", default=64, type=click.IntRange(1), show_default=True)
 @click.option("--fail-rate", default=0.0, type=click.FloatRange(0, 1), help="Share that fails.")
 @click.option("--fail-status", default=503, type=click.IntRange(400, 599), show_default=True)
@@ -138,6 +145,7 @@ def main(
     replay: tuple[Path, ...],
     max_model_len: int | None,
     chunk_seconds: float,
+    scheduling_policy: str,
     filler_tokens: int,
     fail_rate: float,
     fail_status: int,
@@ -158,6 +166,7 @@ def main(
         replay=replay,
         max_model_len=max_model_len,
         chunk_seconds=chunk_seconds,
+        scheduling_policy=scheduling_policy,
         filler_tokens=filler_tokens,
         faults=faults,
     )

@@ -97,7 +97,13 @@ def _port_of(url: str | None) -> int:
 
 
 class EmulatorSettings(Section):
-    """Emulated instances: how fast emulated time runs, and where their answers come from."""
+    """Emulated instances: how fast emulated time runs, and where their answers come from.
+
+    An answer is sent in pieces, one every `chunk_seconds` of real time. `scheduling_policy` is
+    vLLM's: with `fcfs` requests wait in the order of their arrival, and a `priority` is refused.
+    """
 
     speed: Positive = 1.0
     replay: tuple[Path, ...] = ()
+    chunk_seconds: Positive = 0.1
+    scheduling_policy: Literal["priority", "fcfs"] = "priority"

@@ -36,6 +36,8 @@ from workers.emulation.metrics import BUSY_SECONDS
 READY_SECONDS = 90.0
 PATIENCE_SECONDS = 900.0
 POLL_SECONDS = 1.0
+# Hundreds of answers are under way; in smaller pieces they would take most of the machine's time.
+CHUNK_SECONDS = 1.0
 END_TO_END = "vllm:e2e_request_latency_seconds"
 
 
@@ -201,7 +203,7 @@ def _document(
     head = (
         f"[up]\ndirectory = {json.dumps(str(directory))}\n"
         f"[sql]\nhome = {json.dumps(str(directory / 'databases'))}\n"
-        f'[log]\nlevel = "warning"\n[emulator]\nspeed = {speed}\n'
+        f'[log]\nlevel = "warning"\n[emulator]\nspeed = {speed}\nchunk_seconds = {CHUNK_SECONDS}\n'
         f"[deadline]\nmax_slo_seconds = 86400.0\n"
         f'[router]\ndispatch = "{policies.dispatch.name}"\n'
         f"{_parameters('router', policies.dispatch)}"

@@ -36,12 +36,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What the server says about itself, and how often it streams (real seconds)."""
+    """What the server says about itself, how often it streams (real seconds), and whether it lets
+    requests have a priority, as vLLM's `--scheduling-policy priority` does."""
 
     model: str
     max_model_len: int
     chunk_seconds: float = 0.1
     block_tokens: int = 16
+    takes_priority: bool = True
 
 
 class EmulatedServer:
@@ -91,6 +93,7 @@ class EmulatedServer:
         self._faults.maybe_fail()
         request = parse_request(await http.read(), chat=chat)
         self._check_model(request.model)
+        self._check_priority(request.priority)
         answer = self._planner.plan(request)
         request_id = str(next(self._ids))
         ticket = self._submit(request, answer, request_id)
@@ -106,6 +109,11 @@ class EmulatedServer:
     def _check_model(self, model: str) -> None:
         if model != self._options.model:
             raise ApiError(404, f"The model `{model}` does not exist.", "model")
+
+    def _check_priority(self, priority: float) -> None:
+        if priority and not self._options.takes_priority:
+            message = f"Got priority {priority:g} but Priority scheduling is not enabled."
+            raise ApiError(BAD_REQUEST, message, "priority")
 
     def _submit(self, request: InferenceRequest, answer: PlannedAnswer, request_id: str) -> Ticket:
         work = EngineRequest(

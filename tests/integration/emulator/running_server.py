@@ -60,6 +60,7 @@ class Pace:
     faults: FaultPlan = field(default_factory=FaultPlan)
     chunk_seconds: float = 0.02
     filler_tokens: int = 8
+    takes_priority: bool = True
 
 
 @contextmanager
@@ -94,7 +95,9 @@ def run_emulated(pace: Pace) -> Iterator[RunningServer]:
             else ConstantTiming(pace.constant_seconds)
         )
         planner = AnswerPlanner(pace.replay, max_model_len=4096, filler_tokens=pace.filler_tokens)
-        options = ServerOptions(MODEL, 4096, chunk_seconds=pace.chunk_seconds)
+        options = ServerOptions(
+            MODEL, 4096, chunk_seconds=pace.chunk_seconds, takes_priority=pace.takes_priority
+        )
         built.append(EmulatedServer(options, planner, timing, FaultInjector(pace.faults)))
         return built[0].app()
 

@@ -281,6 +281,13 @@ def test_fields_that_a_strict_server_refuses_are_left_out_from_then_on() -> None
     assert [entry["event"] for entry in logs].count("llm.fields_refused") == 2
 
 
+def test_a_server_that_lets_nobody_go_first_gets_no_priority_from_then_on() -> None:
+    request = replace(ASK, priority=1.0)
+    with client_of(Pace(takes_priority=False)) as client:
+        first, second = client.complete(request), client.complete(request)
+    assert (first.attempts, second.attempts) == (2, 1)
+
+
 def test_a_server_that_blames_what_was_not_sent_is_believed_once() -> None:
     async def confused(request: web.Request) -> web.StreamResponse:
         return web.json_response({"error": {"message": "unknown field: priority"}}, status=400)
