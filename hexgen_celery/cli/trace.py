@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 from rich.text import Text
 
 from hexgen_celery.cli.context import CliContext, pass_cli
@@ -100,10 +101,15 @@ def export_command(cli: CliContext, output: Path | None, limit: int) -> None:
     click.echo(f"{len(lines)} questions: {found.origins}", err=True)
 
 
-def _show_timeline(timeline: Timeline) -> None:
+def timeline_table(timeline: Timeline) -> Table:
+    """The attempts of a question, each with its numbers and its bar."""
     rows = [(*_row(span), bar(timeline, span)) for span in timeline.attempts]
     title = f"{timeline.status} after {timeline.end - timeline.submitted_at:.3f} s"
-    console.print(table(title, (*_COLUMNS, "· wait ▒ prefill █ decode"), rows))
+    return table(title, (*_COLUMNS, "· wait ▒ prefill █ decode"), rows)
+
+
+def _show_timeline(timeline: Timeline) -> None:
+    console.print(timeline_table(timeline))
     if timeline.deadline is not None:
         left = timeline.deadline - timeline.end
         console.print(f"deadline: {abs(left):.2f} s {'left' if left >= 0 else 'too late'}")

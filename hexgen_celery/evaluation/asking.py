@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -40,13 +40,21 @@ class Asker(Protocol[P]):
     ) -> Iterator[tuple[P, Outcome]]: ...
 
 
+def _nobody(_question: GoldQuestion, _workflow_id: str) -> None:
+    """Nobody needs to know what was asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How each question is asked: seconds it may take, options, and how many at a time."""
+    """How each question is asked: seconds it may take, options, and how many at a time.
+
+    `on_asked` is told the id under which each was asked.
+    """
 
     slo_seconds: float
     options: Mapping[str, Any]
     parallel: int
+    on_asked: Callable[[GoldQuestion, str], object] = _nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ def _send(client: Asker[Any], question: GoldQuestion, manner: Manner) -> _Flight
         evidence=question.evidence,
         options={**manner.options, "question_key": question.key},
     )
+    manner.on_asked(question, pending.id)
     return _Flight(question, pending, time.monotonic() + manner.slo_seconds + GRACE_SECONDS)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from hexgen_celery import __version__
 from hexgen_celery.errors import HexgenError
+from hexgen_celery.evaluation.asked_file import AskedFile
 from hexgen_celery.evaluation.traces import TraceFile
 from hexgen_celery.workflows.stage_contract import LinkedSchema, Question, Stages
 
@@ -54,6 +55,7 @@ class RunDirectory:
         self.path = path
         self.identity = identity
         self.traces = TraceFile(path / "traces.jsonl")
+        self.asked = AskedFile(path / "asked.jsonl")
 
     @classmethod
     def open(cls, path: Path, identity: RunIdentity) -> RunDirectory:
