@@ -84,14 +84,14 @@ WAIT = _histogram(
     "pool",
 )
 DURATION = _histogram(
-    "request_seconds", "From a request's claim to its end", SECONDS, "stage", "instance"
+    "request_seconds", "From a request's claim to its end", SECONDS, "stage", "llm_instance"
 )
 FIRST_TOKEN = _histogram(
     "request_first_token_seconds",
     "From asking the LLM server to its first token",
     SECONDS,
     "stage",
-    "instance",
+    "llm_instance",
 )
 ENDED = _counter(
     "requests",
@@ -103,7 +103,10 @@ ENDED = _counter(
 ERRORS = _counter("request_errors", "Failed attempts by the code of their error", "stage", "code")
 RETRIES = _counter("request_retries", "Attempts that were not a request's first", "stage")
 TOKENS = _counter(
-    "tokens", "Tokens by instance: input, output, and input found in the cache", "instance", "kind"
+    "tokens",
+    "Tokens by instance: input, output, and input found in the cache",
+    "llm_instance",
+    "kind",
 )
 SQL = _counter("sql_statements", "Statements in the sandbox by verdict", "verdict")
 
@@ -143,20 +146,20 @@ QUEUE_WORK = _gauge(
 )
 UNACCEPTED = _gauge("submissions_waiting", "Questions that wait for a control worker")
 INSTANCE_STATE = _gauge(
-    "instance_state", "1 for the state the instance is in", "pool", "instance", "state"
+    "instance_state", "1 for the state the instance is in", "pool", "llm_instance", "state"
 )
-INSTANCE_RUNNING = _gauge("instance_running", "Requests running", "pool", "instance")
+INSTANCE_RUNNING = _gauge("instance_running", "Requests running", "pool", "llm_instance")
 INSTANCE_WAITING = _gauge(
-    "instance_waiting", "Requests in the instance's own queue", "pool", "instance"
+    "instance_waiting", "Requests in the instance's own queue", "pool", "llm_instance"
 )
 INSTANCE_KV = _gauge(
     "instance_kv_ratio",
     "Tokens of the running requests, by estimate, over the KV memory of the profile",
     "pool",
-    "instance",
+    "llm_instance",
 )
 INSTANCE_BEAT = _gauge(
-    "instance_heartbeat_age_seconds", "Since its worker last announced it", "pool", "instance"
+    "instance_heartbeat_age_seconds", "Since its worker last announced it", "pool", "llm_instance"
 )
 QUESTIONS = _counter(
     "questions",
@@ -167,9 +170,10 @@ QUESTIONS = _counter(
 )
 RUNNING = _gauge("questions_running", "Questions that have not ended")
 IN_FLIGHT = _gauge("tenant_in_flight", "Questions that have not ended, by tenant", "tenant")
-OUTBOX = _gauge("outbox_entries", "Messages and results that nobody confirmed yet")
+OUTBOX = _gauge("outbox_entries", "Requests not claimed and results not stored yet")
+OUTBOX_UNSENT = _gauge("outbox_unsent", "Of those, what is in no queue either")
 OUTBOX_OVERDUE = _gauge(
-    "outbox_overdue_seconds", "By how long the oldest of them should have been sent again"
+    "outbox_overdue_seconds", "For how long nobody looked after the one that is due first"
 )
 LEASES_OVERDUE = _gauge("leases_overdue", "Running requests whose lease has ended")
 TIMERS_AGE = _gauge("timers_age_seconds", "Since any control worker last looked at the timers")

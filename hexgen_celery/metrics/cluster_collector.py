@@ -158,6 +158,7 @@ def _queue_families(counts: ClusterCounts) -> Iterator[Family]:
 
 def _housekeeping_families(counts: ClusterCounts) -> Iterator[Family]:
     yield _family(catalogue.OUTBOX, [((), counts.outbox.entries)])
+    yield _family(catalogue.OUTBOX_UNSENT, [((), counts.outbox.unsent)])
     yield _family(catalogue.OUTBOX_OVERDUE, [((), counts.outbox.overdue_seconds)])
     yield _family(catalogue.LEASES_OVERDUE, [((), counts.leases_overdue)])
     yield _family(catalogue.DEAD_LETTERS, [((), counts.dead_letters)])

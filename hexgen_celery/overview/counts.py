@@ -56,9 +56,14 @@ class InstanceCounts:
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """What nobody confirmed: entries, and by how long the oldest should have been sent again."""
+    """Requests that nobody claimed and results that nobody stored.
+
+    `unsent`: of `entries`, those that are not in a queue either. `overdue_seconds`: for how long
+    nobody looked after the one that is due first.
+    """
 
     entries: int = 0
+    unsent: int = 0
     overdue_seconds: float = 0.0
 
 
@@ -148,7 +153,7 @@ class CountsReader:
             submissions_waiting=sum(raw[f"list {name}"] for name in _entrances()),
             requests_running=raw["running"],
             leases_overdue=self._overdue(now),
-            outbox=_outbox(raw["outbox"], raw["outbox first"], now),
+            outbox=_outbox(raw["outbox"], raw["outbox first"], ledger, now),
             store=_store_backlog(raw, now),
             timers_age_seconds=now - int(swept) / MILLISECONDS if swept else None,
             dead_letters=raw["dead"],
@@ -279,9 +284,13 @@ def _pool(
     )
 
 
-def _outbox(entries: int, first: Sequence[tuple[str, float]], now: float) -> OutboxCounts:
+def _outbox(
+    entries: int, first: Sequence[tuple[str, float]], ledger: LedgerView, now: float
+) -> OutboxCounts:
+    """A request that waits in a queue stays in the outbox until it is claimed."""
     due = first[0][1] / MILLISECONDS if first else now
-    return OutboxCounts(entries, max(0.0, now - due))
+    queued = sum(load.waiting for load in ledger.queues.values())
+    return OutboxCounts(entries, max(0, entries - queued), max(0.0, now - due))
 
 
 def _store_backlog(raw: Mapping[str, Any], now: float) -> StoreBacklog:

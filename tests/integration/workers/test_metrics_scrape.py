@@ -98,7 +98,7 @@ def test_the_llm_worker_tells_stages_waiting_laxity_and_tokens(workers: LocalWor
     pool = workers.settings.pools[0].queue
     ended = {"stage": "chat", "pool": pool, "verdict": "done"}
     assert _total(series, "hexgen_requests_total", **ended) == QUESTIONS
-    instance = {"stage": "chat", "instance": "x1"}
+    instance = {"stage": "chat", "llm_instance": "x1"}
     assert _total(series, "hexgen_request_seconds_count", **instance) == QUESTIONS
     assert _total(series, "hexgen_request_first_token_seconds_count", **instance) == QUESTIONS
     assert _total(series, "hexgen_request_wait_seconds_count", pool=pool) == QUESTIONS
@@ -106,7 +106,7 @@ def test_the_llm_worker_tells_stages_waiting_laxity_and_tokens(workers: LocalWor
     assert _total(series, "hexgen_request_laxity_seconds_count", pool=pool) == QUESTIONS
     assert _total(series, "hexgen_request_laxity_seconds_bucket", pool=pool, le="0.0") == 0
     assert _total(series, "hexgen_request_laxity_seconds_bucket", pool=pool, le="60.0") == QUESTIONS
-    assert _total(series, "hexgen_tokens_total", instance="x1", kind="output") > 0
+    assert _total(series, "hexgen_tokens_total", llm_instance="x1", kind="output") > 0
     assert _total(series, "hexgen_process_info", kind="llm") == 1
 
 
@@ -121,8 +121,8 @@ def test_control_workers_tell_attainment_queues_instances_and_refusals(
     assert _total(series, "hexgen_submissions_refused_total") == 1
     pool = workers.settings.pools[0].queue
     assert _total(series, "hexgen_queue_waiting", pool=pool) == 0
-    assert _total(series, "hexgen_instance_state", instance="x1", state="ready") == 1
-    assert _total(series, "hexgen_instance_state", instance="x1") == 1
+    assert _total(series, "hexgen_instance_state", llm_instance="x1", state="ready") == 1
+    assert _total(series, "hexgen_instance_state", llm_instance="x1") == 1
     assert _total(series, "hexgen_redis_up") == 1
     assert _total(series, "hexgen_questions_running") == 0
     assert _total(series, "hexgen_timers_age_seconds") < PATIENCE
