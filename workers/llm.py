@@ -128,7 +128,7 @@ def _url(instance: InstanceSettings) -> str:
     raise InvalidSettings(
         f"instance {instance.name!r} has no url",
         field="pools.instances.url",
-        hint="give the server's URL, or let `hexgen up` start the emulated one",
+        hint="give the server's URL, or let `hexgen up` start it",
     )
 
 

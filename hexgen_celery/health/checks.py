@@ -143,7 +143,7 @@ def _instances(settings: Settings) -> Iterator[Check]:
     servers = _servers(settings)
     waiting = [each.name for pool in settings.pools for each in pool.instances if not each.url]
     if not servers and waiting:
-        detail = f"{', '.join(waiting)} emulated, not running"
+        detail = f"{', '.join(waiting)} not running"
         yield Check("instances", Verdict.FAILED, detail, "start them with `hexgen up`")
     elif not servers:
         hint = "declare [[pools]] with instances; see docs/configuration.md"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -39,6 +39,15 @@ class InstanceSettings(Section):
     def serving(self) -> VllmSettings:
         """How its vLLM server is started."""
         return self.vllm or VllmSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _vllm_with_a_port_is_on_this_machine(cls, values: Any) -> Any:
+        """Unless it is said where else workers reach it."""
+        if not isinstance(values, dict) or values.get("engine") != "vllm":
+            return values
+        url, port = values.get("url"), values.get("port")
+        return {**values, "url": f"http://127.0.0.1:{port}"} if port and not url else values
 
     @model_validator(mode="after")
     def _external_has_url(self) -> Self:

@@ -236,7 +236,7 @@ def test_doctor_tells_declared_servers_that_do_not_run(
     monkeypatch.chdir(tmp_path)
     Path("hexgen.toml").write_text(emulated_cluster(tmp_path / "up", replay=[], speed=1))
     assert cli.main(["doctor"]) == 1
-    assert "✗ instances: a100-1, l40s-1, a6000-1 emulated, not running" in shown.text
+    assert "✗ instances: a100-1, l40s-1, a6000-1 not running" in shown.text
 
 
 @pytest.mark.parametrize(

@@ -223,3 +223,14 @@ def test_every_flag_that_a_setting_decides_is_refused_in_extra_args() -> None:
 def test_an_instance_cannot_say_two_things(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         InstanceSettings.model_validate({"name": "a", **fields})
+
+
+def test_with_a_port_it_is_reached_on_this_machine_unless_told() -> None:
+    here = InstanceSettings(name="a", engine="vllm", port=8000)
+    there = InstanceSettings(name="a", engine="vllm", port=8000, url="http://gpu-1:8000")
+    later = InstanceSettings(name="a", engine="vllm")
+    assert [each.url for each in (here, there, later)] == [
+        "http://127.0.0.1:8000",
+        "http://gpu-1:8000",
+        None,
+    ]
