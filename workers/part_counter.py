@@ -71,7 +71,7 @@ class PartCounter:
         if tokens is None:
             self._rests_until = self._now() + REST_SECONDS
             self._waiting.clear()
-            log.info("prompt parts go by their length: no tokenizer to ask", model=self._model)
+            log.debug("prompt parts go by their length: no tokenizer to ask", model=self._model)
             return False
         self._store.write((self._model, digest), tokens)
         return True

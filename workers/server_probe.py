@@ -38,14 +38,14 @@ class ServerProbe:
             HexgenError: it could not be completed.
         """
         lengths = self._client.served()
-        if self._model not in lengths:
+        if not self._client.may_serve(self._model, lengths):
             served = ", ".join(lengths) or "nothing"
             raise InstanceRefused(
                 f"the pool's model is {self._model!r}, the server serves {served}",
                 field="model",
                 hint="mend the pool's `model`, or move the instance to a pool of its own",
             )
-        self._check_length(lengths[self._model])
+        self._check_length(lengths.get(self._model))
         request = ChatRequest(self._model, (("user", PROBE_TEXT),), max_tokens=1)
         self._client.complete(request, cancel=cancel)
 

@@ -6,7 +6,7 @@ one socket each and no polling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
 from enum import Enum, auto
 from queue import SimpleQueue
@@ -92,6 +92,10 @@ class LlmClient(Closing):
             ModelUnavailable, ModelRefused: the server cannot be asked.
         """
         return self._loop.call(self._session.served())
+
+    def may_serve(self, model: str, served: Collection[str]) -> bool:
+        """Whether `model` is among those `served`; a server that lists none may serve any."""
+        return self._session.may_serve(model, served)
 
     def metrics(self) -> str:
         """The text of the server's /metrics. Raises ModelUnavailable where there is none."""

@@ -121,4 +121,5 @@ class Exchange:
             attempts=self._number,
             server=self._server,
             usage_reported=bool(usage),
+            cache_reported=answer.cache_reported,
         )

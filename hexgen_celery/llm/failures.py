@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from hexgen_celery.errors import HexgenError, ModelRefused, ModelUnavailable
-from hexgen_celery.llm.payload import EXTRA_FIELDS
+from hexgen_celery.llm.payload import OPTIONAL_FIELDS
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
@@ -51,7 +51,7 @@ class ContextOverflow(ModelRefused):
 
 
 class ExtrasRefused(ModelRefused):
-    """Raised when a server rejects `fields` that only vLLM knows; without them it may pass."""
+    """Raised when a server rejects `fields` that not all know; without them it may pass."""
 
     def __init__(self, message: str, *, hint: str, field: str, fields: tuple[str, ...]) -> None:
         super().__init__(message, hint=hint, field=field)
@@ -121,7 +121,7 @@ class ErrorReply:
         words = f"{self.message} {self.param} {self.kind}"
         if not _UNKNOWN_FIELD.search(words):
             return ()
-        return tuple(name for name in EXTRA_FIELDS if name in words)
+        return tuple(name for name in OPTIONAL_FIELDS if name in words)
 
 
 async def read_error(server: str, response: aiohttp.ClientResponse) -> ErrorReply:

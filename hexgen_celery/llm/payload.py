@@ -11,10 +11,12 @@ Body = dict[str, Any]
 
 MILLISECONDS = 1000
 EXTRA_FIELDS = ("priority", "min_tokens", "ignore_eos", "metadata")
+OPTIONAL_FIELDS = (*EXTRA_FIELDS, "response_format", "stream_options")
+"""What a request still means the same without, more or less: left out where a server refuses it."""
 
 
 def chat_body(request: ChatRequest, without: Collection[str] = ()) -> Body:
-    """The body for `request`, leaving out those of vLLM's own fields that `without` names."""
+    """The body for `request`, leaving out those of its fields that `without` names."""
     body: Body = {
         "model": request.model,
         "messages": [{"role": role, "content": text} for role, text in request.messages],
@@ -24,9 +26,8 @@ def chat_body(request: ChatRequest, without: Collection[str] = ()) -> Body:
         "stream_options": {"include_usage": True},
     }
     body.update(_optional(request))
-    extras = extra_fields(request)
-    body.update({name: value for name, value in extras.items() if name not in without})
-    return body
+    body.update(extra_fields(request))
+    return {name: value for name, value in body.items() if name not in without}
 
 
 def _optional(request: ChatRequest) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import aiohttp
@@ -18,10 +19,13 @@ from hexgen_celery.llm.failures import (
     connection_failure,
     read_error,
 )
+from hexgen_celery.llm.lacks import Lacks
 from hexgen_celery.llm.payload import Body, chat_body
 from hexgen_celery.llm.retrying import retrying
 from hexgen_celery.llm.types import ChatRequest, Completion
 from hexgen_celery.settings import LlmSettings
+
+NOT_FOUND = 404
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +37,7 @@ class ChatSession:
         self.endpoint = endpoint
         self._settings = settings
         self._unknown_fields: frozenset[str] = frozenset()
+        self._lacks = Lacks(endpoint.root)
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             headers=authorization(settings),
@@ -71,12 +76,19 @@ class ChatSession:
         while True:
             try:
                 body = chat_body(request, self._unknown_fields)
-                return await self._exchange(body, number).run(first_token)
+                return self._noted(await self._exchange(body, number).run(first_token))
             except ExtrasRefused as error:
                 if self._unknown_fields.issuperset(error.fields):
                     raise
                 self._leave_out(error)
                 number += 1
+
+    def _noted(self, completion: Completion) -> Completion:
+        if not completion.usage_reported:
+            self._lacks.note("usage", "tokens are counted by characters")
+        elif not completion.cache_reported:
+            self._lacks.note("cached_tokens", "what its prefix cache held stays unknown")
+        return completion
 
     def _leave_out(self, error: ExtrasRefused) -> None:
         log.warning(
@@ -129,6 +141,7 @@ class ChatSession:
         try:
             async with self._http.get(self.endpoint.plain("metrics")) as response:
                 if not response.ok:
+                    self._lacks.note("/metrics", "admission goes by our own ledger alone")
                     raise (await read_error(self.endpoint.root, response)).to_exception()
                 return await response.text()
         except CONNECTION_ERRORS as error:
@@ -141,6 +154,8 @@ class ChatSession:
         try:
             async with self._http.post(self.endpoint.plain("tokenize"), json=body) as response:
                 answer = await response.json(content_type=None) if response.ok else {}
+                if response.status == NOT_FOUND:
+                    self._lacks.note("/tokenize", "prompts are counted by characters")
         except (*CONNECTION_ERRORS, ValueError):
             return None
         count = answer.get("count") if isinstance(answer, dict) else None
@@ -152,8 +167,16 @@ class ChatSession:
         Raises:
             ModelUnavailable: it does not; the message lists what it serves.
         """
-        if model not in await self.models():
-            raise await self._naming_served_models(model)
+        served = await self.served()
+        if self.may_serve(model, served):
+            return
+        raise await self._naming_served_models(model)
+
+    def may_serve(self, model: str, served: Collection[str]) -> bool:
+        """Whether `model` is among those listed; a server that lists none may serve any."""
+        if not served:
+            self._lacks.note("a list of its models", "only a request tells whether it serves one")
+        return not served or model in served
 
     async def _naming_served_models(self, model: str) -> UnknownModel:
         served = ", ".join(await self.models()) or "none"

@@ -77,6 +77,11 @@ class StreamedAnswer:
             self.started = True
 
     @property
+    def cache_reported(self) -> bool:
+        """Whether the server tells what it took from its prefix cache."""
+        return (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") is not None
+
+    @property
     def cached_tokens(self) -> int:
         """Prompt tokens the server took from its prefix cache (0 where it does not tell)."""
         details = self.usage.get("prompt_tokens_details") or {}

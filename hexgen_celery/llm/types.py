@@ -34,8 +34,9 @@ class Completion:
     """The answer. Times in seconds from the moment the successful attempt was sent.
 
     Token counts are the server's own `usage`; where it reports none, four characters count as one
-    token and `usage_reported` is False. `attempts` counts HTTP attempts, the successful one
-    included; `server` is the base URL that answered.
+    token and `usage_reported` is False. Where it does not tell what its prefix cache held,
+    `cached_tokens` is 0 and `cache_reported` is False. `attempts` counts HTTP attempts, the
+    successful one included; `server` is the base URL that answered.
     """
 
     text: str
@@ -48,3 +49,4 @@ class Completion:
     attempts: int
     server: str
     usage_reported: bool = True
+    cache_reported: bool = True
