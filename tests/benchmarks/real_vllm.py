@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,8 @@ def variables() -> dict[str, str]:
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
+        # Only so does it offer to forget its prefix cache, with which every run begins.
+        "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": str(ENGINE_CORE),
     }
@@ -107,6 +110,38 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise RuntimeError(f"the vLLM server answered no question in time: {last}")
 
 
+def forget_prefixes(url: str) -> None:
+    """Empty the server's prefix cache."""
+    request = urllib.request.Request(f"{url}/reset_prefix_cache", method="POST")
+    with urllib.request.urlopen(request, timeout=30.0):
+        pass
+
+
+class Bystanders:
+    """How much of the machine others used: processes that this one did not start."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._others = _cpu_seconds_of_others()
+
+    def share(self) -> float:
+        """Their part of all cores' time since then, 0 to 1."""
+        available = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        return max(0.0, _cpu_seconds_of_others() - self._others) / available
+
+
+def _cpu_seconds_of_others() -> float:
+    machine = psutil.cpu_times()
+    busy = float(sum(machine) - machine.idle - machine.iowait - machine.guest - machine.guest_nice)
+    me = psutil.Process()
+    ours = 0.0
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            ours += times.user + times.system + times.children_user + times.children_system
+    return busy - ours
+
+
 def _listens(url: str) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex((LOOPBACK, int(url.rpartition(":")[2]))) == 0
@@ -139,12 +174,13 @@ def _other_cores() -> set[int]:
 
 
 def _separate(server: int) -> None:
-    """Put the engine on its core, and the server's HTTP front on the others."""
+    """Put the thread that computes on its core, and all other threads of the server elsewhere."""
     front = psutil.Process(server)
     for process in (front, *front.children(recursive=True)):
         is_engine = "EngineCore" in " ".join(process.cmdline())
         for thread in process.threads():
-            os.sched_setaffinity(thread.id, {ENGINE_CORE} if is_engine else _other_cores())
+            computes = is_engine and thread.id == process.pid
+            os.sched_setaffinity(thread.id, {ENGINE_CORE} if computes else _other_cores())
 
 
 @contextlib.contextmanager
@@ -176,3 +212,27 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind((LOOPBACK, 0))
         return int(found.getsockname()[1])
+
+
+def rough_profile(directory: Path, limits: ServerLimits) -> Path:
+    """A profile of such a server that was not measured: for runs that predict nothing."""
+    numbers = {
+        "prefill_tokens_per_second": 1500.0,
+        "prefill_quadratic": 1e-7,
+        "decode_base": 0.05,
+        "decode_per_sequence": 0.001,
+        "decode_per_context_token": 1e-6,
+        "kv_tokens": 46_592,
+        "max_sequences": limits.sequences,
+        "max_model_len": limits.context,
+        "max_batched_tokens": limits.batched_tokens,
+        "block_tokens": 128,
+    }
+    lines = [f'name = "cpu-x1-{MODEL}"', 'gpu = "cpu"', "gpus = 1", f'model = "{MODEL}"']
+    lines += [
+        f'{name} = {{ value = {value}, kind = "modelled", source = "seen on two cores" }}'
+        for name, value in numbers.items()
+    ]
+    path = directory / f"cpu-x1-{MODEL}.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
