@@ -6,35 +6,20 @@ warm it up, which both sides leave out of their figures.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from hexgen_celery.simulator import Choice, Policies
+from hexgen_celery.reports.scenarios import DEFAULT, LEAST_OUTSTANDING_LAXITY
 from tests.benchmarks.agreement import Figures, simulated
-from tests.benchmarks.live_runs import LiveRun, protocol_config
+from tests.benchmarks.live_runs import SEEDS, Lengths, LiveRun, high_load_run, protocol_config
 from tests.benchmarks.rows import Row, measured
 
-FLEET, WORKLOAD = "het-70b", "trace2"
-QUESTIONS = int(os.environ.get("HEXGEN_AGREEMENT_QUESTIONS", "200"))
-WARMUP = 40
-SEEDS = range(int(os.environ.get("HEXGEN_AGREEMENT_SEEDS", "3")))
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Questions per second, and how many times real time the cluster runs: so fast that it carries
-    about 50 LLM requests a second, a quarter of what it can."""
-
-    rate: float
-    speed: float
-
-
-# About half and four fifths of what the fleet bears.
-LOADS = {"load_0.5": Load(0.18, 12.0), "load_0.8": Load(0.29, 8.0)}
+LOW_LOAD = 0.5
+# So fast that the cluster carries nearly 30 % of what it can, as at the high load.
+LOW_LOAD_SPEED = 9.0
+LENGTHS = Lengths(warmup=40, questions=200)
 POLICIES = {
-    "least_outstanding": Policies(dispatch=Choice("least-outstanding")),
-    "alpha": Policies(dispatch=Choice("alpha", {"alpha": 0.2})),
+    "least_outstanding_laxity": LEAST_OUTSTANDING_LAXITY.policies,
+    "default": DEFAULT.policies,
 }
 BAR = 10.0
 UNITS = {"p50": "%", "p95": "%", "mean": "%", "utilisation": "points"}
@@ -44,24 +29,16 @@ def run() -> list[Row]:
     """Rows of differences: per cent of the simulator's latencies, points of utilisation."""
     rows: list[Row] = []
     for policy, policies in POLICIES.items():
-        for name, load in LOADS.items():
-            runs = [_live_run(policy, policies, load, seed) for seed in SEEDS]
-            rows += _rows(f"agreement.{policy}_{name}", runs)
+        low = [_low_load_run(policy, seed) for seed in SEEDS]
+        high = [high_load_run(policy, policies, seed) for seed in SEEDS]
+        rows += _rows(f"agreement.{policy}_load_0.5", low)
+        rows += _rows(f"agreement.{policy}_load_0.9", high)
     return rows
 
 
-def _live_run(policy: str, policies: Policies, load: Load, seed: int) -> LiveRun:
-    config = protocol_config(
-        WORKLOAD,
-        FLEET,
-        load.rate,
-        policies,
-        questions=QUESTIONS,
-        warmup=WARMUP,
-        cooldown=0,
-        seed=seed,
-    )
-    return LiveRun(f"agreement-{policy}", config, load.speed)
+def _low_load_run(policy: str, seed: int) -> LiveRun:
+    config = protocol_config(POLICIES[policy], LOW_LOAD, LENGTHS, seed)
+    return LiveRun(policy, config, LOW_LOAD_SPEED)
 
 
 def _rows(name: str, runs: Sequence[LiveRun]) -> list[Row]:
@@ -77,7 +54,7 @@ def _rows(name: str, runs: Sequence[LiveRun]) -> list[Row]:
             bar=BAR,
             emulated=[getattr(live, figure) for live in lives],
             simulated=[getattr(other, figure) for other in expected],
-            questions=QUESTIONS,
+            questions=runs[0].config.questions,
             speed=runs[0].speed,
             commits=sorted({one.commit for one in runs}),
         )

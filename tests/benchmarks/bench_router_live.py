@@ -7,34 +7,39 @@ compared over those alone.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from hexgen_celery.names import ASK
 from hexgen_celery.profiles_io import load_fleet
 from hexgen_celery.reports.scenarios import DEFAULT, LEAST_OUTSTANDING_LAXITY, ROUND_ROBIN
-from hexgen_celery.simulator import Policies, SimulationConfig, capacity
+from hexgen_celery.simulator import SimulationConfig
 from hexgen_celery.simulator import run as simulate
 from hexgen_celery.simulator.results import percentile
 from hexgen_celery.workloads.canonical import dump_question
 from tests.benchmarks.bench_cluster import bench_cluster
-from tests.benchmarks.live_runs import LiveRun, protocol_config, shared_workload
+from tests.benchmarks.live_runs import (
+    FLEET,
+    HIGH_LOAD,
+    HIGH_LOAD_LENGTHS,
+    HIGH_LOAD_SPEED,
+    SEEDS,
+    WORKLOAD,
+    Lengths,
+    LiveRun,
+    high_load_run,
+    protocol_config,
+    shared_workload,
+)
 from tests.benchmarks.load import watching_ends
 from tests.benchmarks.rows import Row, measured
 
-FLEET, WORKLOAD, DATABASES, LOAD = "het-70b", "trace2", 11, 0.9
-SEEDS = (0, 1, 2)
-# Nearly 30 % of what the stack carries on two cores.
-SPEED = 5.0
-WARMUP, COOLDOWN = 100, 30
-QUESTIONS = int(os.environ.get("HEXGEN_LIVE_QUESTIONS", "400"))
-UNSTABLE_QUESTIONS = min(150, QUESTIONS)
+# Enough to see which way it goes: the backlog grows as long as questions come.
+UNSTABLE_LENGTHS = Lengths(HIGH_LOAD_LENGTHS.warmup, HIGH_LOAD_LENGTHS.questions // 2)
 OFF_BAR, LOAD_BAR, OVERHEAD_BAR = 10.0, 30.0, 2.0
 # Enough to keep every worker busy for some seconds.
 FLOOD_QUESTIONS = 60
@@ -53,65 +58,40 @@ class Rival:
     """Policies to compare with; `figures` are those that mean something."""
 
     name: str
-    policies: Policies
-    questions: int
-    cooldown: int
+    runs: Sequence[LiveRun]
     figures: tuple[str, ...]
-
-
-RIVALS = (
-    Rival(
-        "least_outstanding_laxity",
-        LEAST_OUTSTANDING_LAXITY.policies,
-        QUESTIONS,
-        COOLDOWN,
-        ("p95", "mean"),
-    ),
-    Rival("round_robin_fcfs", ROUND_ROBIN.policies, UNSTABLE_QUESTIONS, 0, ("mean",)),
-)
 
 
 def run() -> list[Row]:
     """Ratios (the other over the default), live and simulated, and how busy the stack was."""
-    ours = [_run("default", DEFAULT.policies, QUESTIONS, COOLDOWN, seed) for seed in SEEDS]
-    rows: list[Row] = []
-    for rival in RIVALS:
-        theirs = [
-            _run(rival.name, rival.policies, rival.questions, rival.cooldown, seed)
-            for seed in SEEDS
-        ]
-        rows += _comparison(rival, ours, theirs)
+    ours = [high_load_run("default", DEFAULT.policies, seed) for seed in SEEDS]
+    rows = [row for rival in _rivals() for row in _comparison(rival, ours)]
     return rows + _stack_rows(ours)
 
 
-def _run(name: str, policies: Policies, questions: int, cooldown: int, seed: int) -> LiveRun:
-    config = protocol_config(
-        WORKLOAD,
-        FLEET,
-        LOAD * _capacity(),
-        policies,
-        questions=questions,
-        warmup=WARMUP,
-        cooldown=cooldown,
-        seed=seed,
-        databases=DATABASES,
+def _rivals() -> tuple[Rival, ...]:
+    name, policies = "least_outstanding_laxity", LEAST_OUTSTANDING_LAXITY.policies
+    stable = [high_load_run(name, policies, seed) for seed in SEEDS]
+    return (
+        Rival(name, stable, ("p95", "mean")),
+        Rival("round_robin_fcfs", [unstable_run(seed) for seed in SEEDS], ("mean",)),
     )
-    return LiveRun(name, config, SPEED)
 
 
-@cache
-def _capacity() -> float:
-    return capacity(shared_workload(WORKLOAD), load_fleet(FLEET), DATABASES)
+def unstable_run(seed: int) -> LiveRun:
+    """Round-robin, first come first served."""
+    config = protocol_config(ROUND_ROBIN.policies, HIGH_LOAD, UNSTABLE_LENGTHS, seed)
+    return LiveRun("round_robin_fcfs", config, HIGH_LOAD_SPEED)
 
 
-def _comparison(rival: Rival, ours: Sequence[LiveRun], theirs: Sequence[LiveRun]) -> list[Row]:
+def _comparison(rival: Rival, ours: Sequence[LiveRun]) -> list[Row]:
     rows: list[Row] = []
-    pairs = list(zip(ours, theirs, strict=True))
+    pairs = list(zip(ours, rival.runs, strict=True))
     live = [(one.played().latencies, other.played().latencies) for one, other in pairs]
     simulated = [(_simulated(one.config), _simulated(other.config)) for one, other in pairs]
     facts: dict[str, Any] = {
-        "questions": rival.questions,
-        "commits": sorted({one.commit for one in (*ours, *theirs)}),
+        "questions": rival.runs[0].config.questions,
+        "commits": sorted({one.commit for one in (*ours, *rival.runs)}),
     }
     for name in rival.figures:
         found = [_ratio(name, *pair) for pair in live]
@@ -169,7 +149,9 @@ def _stack_rows(ours: Sequence[LiveRun]) -> list[Row]:
     ]
     return [
         measured("router.live_stack_load_percent", load, "%", bar=LOAD_BAR, capacity=limit),
-        measured("router.live_overhead_percent", overhead, "%", bar=OVERHEAD_BAR, speed=SPEED),
+        measured(
+            "router.live_overhead_percent", overhead, "%", bar=OVERHEAD_BAR, speed=HIGH_LOAD_SPEED
+        ),
     ]
 
 

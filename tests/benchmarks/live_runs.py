@@ -11,11 +11,11 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hexgen_celery.profiles_io import load_fleet
-from hexgen_celery.simulator import Policies, SimulationConfig
+from hexgen_celery.simulator import Policies, SimulationConfig, capacity
 from hexgen_celery.workloads import Workload, read_workload
 from tests.benchmarks.agreement import population_of, without_expiry
 from tests.benchmarks.rows import BenchmarkSkipped
@@ -24,8 +24,25 @@ from tests.benchmarks.stack_cluster import Played, emulated_cluster
 PROJECT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("HEXGEN_DATA", PROJECT / ".." / "shared" / "data"))
 KEPT = PROJECT / "build" / "live"
+FLEET, WORKLOAD, DATABASES = "het-70b", "trace2", 11
+SEEDS = (0, 1, 2)
+HIGH_LOAD = 0.9
+# So fast that the cluster carries nearly 30 % of the LLM requests that it can on two cores.
+HIGH_LOAD_SPEED = 5.0
 # How many runs may still be made; those beyond are left for the next time.
 NEW_RUNS = int(os.environ.get("HEXGEN_LIVE_NEW_RUNS", "1000"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How many questions warm a run up, are measured, and keep the load up until those are done."""
+
+    warmup: int
+    questions: int
+    cooldown: int = 0
+
+
+HIGH_LOAD_LENGTHS = Lengths(100, int(os.environ.get("HEXGEN_LIVE_QUESTIONS", "300")), 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +106,32 @@ def shared_workload(name: str) -> Workload:
     return read_workload(path)
 
 
+@cache
+def protocol_capacity() -> float:
+    """The rate (1/s) that the protocol's yardstick policies can bear on the protocol's cluster."""
+    return capacity(shared_workload(WORKLOAD), load_fleet(FLEET), DATABASES)
+
+
 def protocol_config(
-    workload: str, fleet: str, rate: float, policies: Policies, **lengths: Any
+    policies: Policies, load: float, lengths: Lengths, seed: int
 ) -> SimulationConfig:
-    """A run after the protocol, with deadlines that nobody misses; `lengths` are its fields."""
+    """A run after the protocol at a share of the capacity, with deadlines that nobody misses."""
     config = SimulationConfig(
-        shared_workload(workload), load_fleet(fleet), rate, policies=policies, **lengths
+        shared_workload(WORKLOAD),
+        load_fleet(FLEET),
+        load * protocol_capacity(),
+        policies=policies,
+        databases=DATABASES,
+        seed=seed,
+        **dataclasses.asdict(lengths),
     )
     return without_expiry(config)
+
+
+def high_load_run(label: str, policies: Policies, seed: int) -> LiveRun:
+    """A run at `HIGH_LOAD`, which several benchmarks read."""
+    config = protocol_config(policies, HIGH_LOAD, HIGH_LOAD_LENGTHS, seed)
+    return LiveRun(label, config, HIGH_LOAD_SPEED)
 
 
 def _commit() -> str:
