@@ -21,16 +21,20 @@ _POOLS: TypeAdapter[tuple[PoolSettings, ...]] = TypeAdapter(tuple[PoolSettings, 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The programs by kind, in the order of starting: servers first, then who uses them."""
+    """The programs by kind, in the order of starting: servers first, then who uses them.
+
+    `workers` are Celery workers, which answer a ping; `services` are programs that do not.
+    """
 
     servers: tuple[ProcessSpec, ...]
     workers: tuple[ProcessSpec, ...]
+    services: tuple[ProcessSpec, ...]
     instances: tuple[RunningInstance, ...]
 
     @property
     def processes(self) -> tuple[ProcessSpec, ...]:
         """All programs in the order of starting."""
-        return (*self.servers, *self.workers)
+        return (*self.servers, *self.workers, *self.services)
 
 
 def place_instances(settings: Settings, free_port: Callable[[], int]) -> Settings:
@@ -51,6 +55,7 @@ def plan_cluster(
     return ClusterPlan(
         servers=tuple(_servers(settings, shared)),
         workers=tuple(_workers(settings, shared)),
+        services=tuple(_recorders(settings, shared)),
         instances=tuple(_instances(settings)),
     )
 
@@ -139,7 +144,7 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> list[Process
         for pool in settings.pools
         for instance in pool.instances
     ]
-    return control + sql + llm + _tuners(settings, environment) + _recorders(settings, environment)
+    return control + sql + llm + _tuners(settings, environment)
 
 
 def _tuners(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:

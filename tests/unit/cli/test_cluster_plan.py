@@ -62,15 +62,15 @@ def test_every_process_is_planned_once() -> None:
         "llm-a",
         "llm-b",
         "llm-c",
-        "recorder",
     ]
+    assert [spec.name for spec in plan.services] == ["recorder"]
     assert [each.url for each in plan.instances] == [
         "http://127.0.0.1:9000",
         "http://127.0.0.1:7000",
         "http://gpu-host:8000/v1",
     ]
     assert [each.emulated for each in plan.instances] == [True, True, False]
-    assert plan.processes == (*plan.servers, *plan.workers)
+    assert plan.processes == (*plan.servers, *plan.workers, *plan.services)
 
 
 def test_emulated_servers_get_profile_port_speed_and_answers() -> None:
@@ -83,6 +83,8 @@ def test_emulated_servers_get_profile_port_speed_and_answers() -> None:
         "--model": "m",
         "--port": "9000",
         "--speed": "4",
+        "--chunk-seconds": "0.1",
+        "--scheduling-policy": "priority",
         "--replay": "answers.jsonl",
     }
 
