@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.views import InstanceView
@@ -125,6 +126,18 @@ class _Pending:
     seconds: float
 
 
+class _Seat:
+    """What does not change about an instance from one heartbeat to the next, worked out once."""
+
+    __slots__ = ("own_fields", "profile", "record", "running_fields")
+
+    def __init__(self, record: InstanceRecord, profile: Profile) -> None:
+        self.record = record
+        self.profile = profile
+        self.running_fields = _fields(f"instance/{record.name}")
+        self.own_fields = _fields(record.own_queue)
+
+
 class LiveCluster:
     """Turns snapshots into views. Not thread-safe: one decision at a time.
 
@@ -137,18 +150,34 @@ class LiveCluster:
     def __init__(self, profiles: Profiles, caches: PrefixCaches) -> None:
         self._profiles = profiles
         self._caches = caches
-        self._fields: dict[str, tuple[str, ...]] = {}
+        self._seats: dict[str, _Seat] = {}
+        self._pool_fields: dict[str, tuple[str, ...]] = {}
+        self._followed: Sequence[InstanceRecord] = ()
         self._pending: defaultdict[str, list[_Pending]] = defaultdict(list)
         self._assigned: defaultdict[str, float] = defaultdict(float)
+
+    def follow(self, records: Sequence[InstanceRecord]) -> None:
+        """These are all announced instances; costs nothing while they are the very same records."""
+        if records is self._followed:
+            return
+        self._seats = {record.name: self._seat(record) for record in records}
+        self._followed = records
+
+    def _seat(self, record: InstanceRecord) -> _Seat:
+        seat = self._seats.get(record.name)
+        if seat is None or seat.record is not record:
+            seat = self._seats[record.name] = _Seat(record, self._profiles.of(record))
+            self._caches.follow(record.name, seat.profile, record.epoch)
+        return seat
 
     def views(
         self, records: Sequence[InstanceRecord], snapshot: Snapshot, factor: CacheFactor
     ) -> list[InstanceView]:
         """The views of `records`, in their order."""
-        sizes = Counter(record.queue for record in records)
-        pools = {queue: self._measured(queue, snapshot.load) for queue in sizes}
+        load, sizes = snapshot.load, Counter(record.queue for record in records)
+        pools = {queue: self._shared(queue, load, size) for queue, size in sizes.items()}
         return [
-            self._view(record, snapshot, pools[record.queue], sizes[record.queue], factor)
+            self._view(self._seat(record), snapshot, pools[record.queue], factor)
             for record in records
         ]
 
@@ -159,29 +188,25 @@ class LiveCluster:
         self._pending[view.instance].append(_Pending(until, *tokens, secs))
 
     def _view(
-        self,
-        record: InstanceRecord,
-        snapshot: Snapshot,
-        pool: Measured,
-        size: int,
-        factor: CacheFactor,
+        self, seat: _Seat, snapshot: Snapshot, shared: Shared, factor: CacheFactor
     ) -> InstanceView:
-        name, profile = record.name, self._profiles.of(record)
-        self._caches.follow(name, profile, record.epoch)
-        running = self._measured(f"instance/{name}", snapshot.load)
-        own = self._measured(record.own_queue, snapshot.load)
-        prefill, output, context = running[2], running[3], running[4]
+        record, load = seat.record, snapshot.load
+        name = record.name
+        _, running, prefill, output, context, _, _ = _measured(seat.running_fields, load)
+        waiting, _, own_prefill, own_output, _, prefill_us, decode_us = _measured(
+            seat.own_fields, load
+        )
         view = InstanceView(
-            instance=name,
-            pool=record.queue,
-            gpu=record.gpu,
-            profile=profile,
-            running=running[1],
-            waiting=own[0] + round(pool[0] / size),
-            outstanding_prefill_tokens=prefill + own[2] + pool[2] / size,
-            outstanding_output_tokens=output + own[3] + pool[3] / size,
+            name,
+            record.queue,
+            record.gpu,
+            seat.profile,
+            running=running,
+            waiting=waiting + shared.waiting,
+            outstanding_prefill_tokens=prefill + own_prefill + shared.prefill_tokens,
+            outstanding_output_tokens=output + own_output + shared.output_tokens,
             running_output_tokens=output,
-            waiting_exec_seconds=(own[5] + own[6] + (pool[5] + pool[6]) / size) / MICROSECONDS,
+            waiting_exec_seconds=(prefill_us + decode_us + shared.microseconds) / MICROSECONDS,
             kv_used_tokens=context + output,
             running_context_tokens=context,
             assigned_seconds=self._assigned[name],
@@ -201,20 +226,41 @@ class LiveCluster:
             view.outstanding_output_tokens += each.output_tokens
             view.waiting_exec_seconds += each.seconds
 
-    def _measured(self, scope: str, load: Mapping[str, str]) -> Measured:
-        fields = self._fields.get(scope)
+    def _shared(self, queue: str, load: Mapping[str, str], size: int) -> Shared:
+        fields = self._pool_fields.get(queue)
         if fields is None:
-            fields = self._fields[scope] = tuple(f"{scope}:{name}" for name in MEASURES)
-        if fields[0] not in load and fields[1] not in load:
-            return IDLE
-        first, second, third, fourth, fifth, sixth, seventh = fields
-        get = load.get
-        return (
-            int(get(first, 0)),
-            int(get(second, 0)),
-            int(get(third, 0)),
-            int(get(fourth, 0)),
-            int(get(fifth, 0)),
-            int(get(sixth, 0)),
-            int(get(seventh, 0)),
+            fields = self._pool_fields[queue] = _fields(queue)
+        waiting, _, prefill, output, _, prefill_us, decode_us = _measured(fields, load)
+        return Shared(
+            round(waiting / size), prefill / size, output / size, (prefill_us + decode_us) / size
         )
+
+
+class Shared(NamedTuple):
+    """One instance's share of what waits in its pool's own queue."""
+
+    waiting: int
+    prefill_tokens: float
+    output_tokens: float
+    microseconds: float
+
+
+def _fields(scope: str) -> tuple[str, ...]:
+    """The fields of the ledger about `scope`, in the order of `MEASURES`."""
+    return tuple(f"{scope}:{name}" for name in MEASURES)
+
+
+def _measured(fields: tuple[str, ...], load: Mapping[str, str]) -> Measured:
+    if fields[0] not in load and fields[1] not in load:
+        return IDLE
+    waiting, running, prefill, output, context, prefill_us, decode_us = fields
+    get = load.get
+    return (
+        int(get(waiting, 0)),
+        int(get(running, 0)),
+        int(get(prefill, 0)),
+        int(get(output, 0)),
+        int(get(context, 0)),
+        int(get(prefill_us, 0)),
+        int(get(decode_us, 0)),
+    )

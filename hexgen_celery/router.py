@@ -172,8 +172,7 @@ class LiveRouter:
     def _observe(self, snapshot: Snapshot) -> None:
         """Take over what a snapshot tells once only: who exists, and what others placed."""
         self._last = replace(snapshot, notes=())
-        for record in snapshot.records:
-            self._caches.follow(record.name, self._profiles.of(record), record.epoch)
+        self._cluster.follow(snapshot.records)
         self._caches.read(snapshot.notes)
 
     def _decide(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> Placement:

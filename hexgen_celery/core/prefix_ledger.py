@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from hexgen_celery.core.engine.kv import KvPool
-from hexgen_celery.core.prefix import Prefix, prefix_tokens
+from hexgen_celery.core.prefix import Prefix
 from hexgen_celery.core.profiles import Profile
+
+# A prompt's length behind any prefix, where only the prefix matters.
+LONGER_THAN_ANY = 2**62
 
 
 class PrefixLedger:
@@ -19,7 +22,7 @@ class PrefixLedger:
 
     def cached_tokens(self, prefix: Prefix) -> int:
         """Leading tokens of `prefix` expected in the server's cache."""
-        return self._pool.cached_tokens(prefix, prefix_tokens(prefix) + 1)
+        return self._pool.cached_tokens(prefix, LONGER_THAN_ANY)
 
     def note(self, prefix: Prefix, input_tokens: int, output_tokens: int) -> None:
         """A request was sent there: its beginning is now the most recently used."""

@@ -67,11 +67,19 @@ class KvPool:
 
     def cached_tokens(self, prefix: Prefix, input_tokens: int) -> int:
         """Leading tokens of a prompt that would be found in the cache now (whole blocks)."""
-        hit_blocks = 0
-        for node in self._existing(prefix, input_tokens):
+        # The walk of `_existing`, spelled out: routers take it for every instance of a decision.
+        room = input_tokens - 1 if self.sharing else 0
+        children, hit_blocks = self._root.children, 0
+        for part in prefix:
+            tokens = part.tokens if part.tokens < room else room
+            node = children.get((part.key, tokens)) if tokens > 0 else None
+            if node is None:
+                break
             hit_blocks += node.cached
             if node.cached < node.blocks:
                 break
+            room -= tokens
+            children = node.children
         return hit_blocks * self.block_tokens
 
     def acquire(
