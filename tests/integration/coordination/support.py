@@ -35,6 +35,12 @@ CHAIN: dict[str, list[str]] = {"a": [], "b": ["a"]}
 ERROR = {"code": "model_unavailable", "message": "connection refused", "hint": "start it"}
 _numbers = itertools.count(1)
 
+PassTime = Callable[[float], None]
+"""Lets so many seconds pass for everything that is scheduled."""
+
+Leftovers = Callable[[], dict[str, Any]]
+"""What must be empty when no question is running."""
+
 
 def make_submission(workflow: str = "dag", slo: float = 600.0, **options: Any) -> Submission:
     """A question submitted now, under an id that no other has."""

@@ -19,10 +19,10 @@ from hexgen_celery.workflows.definition import (
     WorkflowView,
 )
 from tests.integration.coordination.support import (
+    Leftovers,
     MemoryBroker,
+    PassTime,
     Scripted,
-    leftovers,
-    let_pass,
     llm_spec,
     make_submission,
     run_all,
@@ -56,7 +56,12 @@ class TestDefinitions:
         assert "RuntimeError: a bug" in result.body["cause"]
 
     def test_a_best_effort_that_raises_means_there_is_none(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
+        self,
+        redis_client: redis.Redis,
+        keys: Keys,
+        settings: Settings,
+        broker: MemoryBroker,
+        pass_time: PassTime,
     ) -> None:
         def broken(view: WorkflowView) -> Answer | None:
             raise RuntimeError("a bug")
@@ -67,7 +72,7 @@ class TestDefinitions:
         coordinator = self.scripted(redis_client, keys, settings, broker, definition)
         submission = make_submission("scripted")
         coordinator.start(submission)
-        let_pass(redis_client, keys, 601)
+        pass_time(601)
         coordinator.tick()
         assert broker.result(submission.workflow_id).status is WorkflowStatus.EXPIRED
 
@@ -86,13 +91,14 @@ class TestDefinitions:
         broker: MemoryBroker,
         outcome: Answer | Failure,
         status: WorkflowStatus,
+        leftovers: Leftovers,
     ) -> None:
         definition = Scripted(lambda _: Expansion(outcome=outcome), lambda _v, _n: Expansion())
         coordinator = self.scripted(redis_client, keys, settings, broker, definition)
         submission = make_submission("scripted")
         coordinator.start(submission)
         assert broker.result(submission.workflow_id).status is status
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_a_definition_that_cannot_begin_fails_its_question(
         self, redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker

@@ -16,11 +16,11 @@ from tests.integration.coordination.support import (
     CHAIN,
     ERROR,
     QUEUE,
+    Leftovers,
     MemoryBroker,
     attempt,
     cancels,
     heard,
-    leftovers,
     make_submission,
     named,
     run_all,
@@ -137,6 +137,7 @@ class TestAttempts:
         one: OutboxEntry,
         redis_client: redis.Redis,
         keys: Keys,
+        leftovers: Leftovers,
     ) -> None:
         coordinator.claim(one.ref, worker="slow")
         coordinator.fail(one.ref, ERROR, retryable=True)
@@ -150,7 +151,7 @@ class TestAttempts:
         state = coordinator.record(one.ref.workflow_id).nodes["a"].state()
         assert (state.attempt, state.result) == (1, {"text": "slow but first"})
         run_all(coordinator, broker)
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
 
 def test_an_unknown_question_has_neither_status_nor_trace(coordinator: Coordinator) -> None:

@@ -14,11 +14,11 @@ from tests.integration.coordination.support import (
     CHAIN,
     QUEUE,
     Dag,
+    Leftovers,
     MemoryBroker,
+    PassTime,
     cancels,
     heard,
-    leftovers,
-    let_pass,
     make_submission,
     run_all,
 )
@@ -26,7 +26,12 @@ from tests.integration.coordination.support import (
 
 class TestCancel:
     def test_a_cancelled_question_stops_everywhere(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self,
+        coordinator: Coordinator,
+        broker: MemoryBroker,
+        redis_client: redis.Redis,
+        keys: Keys,
+        leftovers: Leftovers,
     ) -> None:
         submission = make_submission(nodes={"a": [], "b": []})
         coordinator.start(submission)
@@ -41,11 +46,11 @@ class TestCancel:
         result = broker.result(submission.workflow_id)
         assert result.status is WorkflowStatus.CANCELLED
         assert result.body["cause"] == "by its user"
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
         assert not coordinator.cancel(submission.workflow_id)
 
     def test_a_question_cancelled_before_it_begins_never_runs(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self, coordinator: Coordinator, broker: MemoryBroker, leftovers: Leftovers
     ) -> None:
         submission = make_submission(nodes=CHAIN)
         assert not coordinator.cancel(submission.workflow_id)
@@ -53,10 +58,15 @@ class TestCancel:
         coordinator.start(submission)
         assert broker.messages == []
         assert broker.result(submission.workflow_id).status is WorkflowStatus.CANCELLED
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_a_dropped_node_is_stopped_while_the_question_goes_on(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self,
+        coordinator: Coordinator,
+        broker: MemoryBroker,
+        redis_client: redis.Redis,
+        keys: Keys,
+        leftovers: Leftovers,
     ) -> None:
         submission = make_submission(nodes={"a": [], "b": [], "c": ["a"]}, drops={"a": ["b"]})
         coordinator.start(submission)
@@ -70,19 +80,23 @@ class TestCancel:
         coordinator.complete(b.ref, {})
         run_all(coordinator, broker)
         assert broker.result(submission.workflow_id).body["done"] == ["a", "c"]
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
 
 class TestDeadline:
     def test_the_best_answer_so_far_is_returned(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self,
+        coordinator: Coordinator,
+        broker: MemoryBroker,
+        pass_time: PassTime,
+        leftovers: Leftovers,
     ) -> None:
         submission = make_submission(nodes=CHAIN)
         coordinator.start(submission)
         first = broker.take()
         coordinator.claim(first.ref, worker="w")
         coordinator.complete(first.ref, {}, {"columns": ["n"], "rows": [[7]]})
-        let_pass(redis_client, keys, 601)
+        pass_time(601)
         assert coordinator.claim(broker.take().ref, worker="w") is None
         assert coordinator.tick().expired == 1
         result = broker.result(submission.workflow_id)
@@ -90,18 +104,13 @@ class TestDeadline:
         assert result.body["best_effort"] is True
         assert result.body["deadline_met"] is False
         assert result.body["rows"] == [[7]]
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_without_one_it_is_expired(
-        self,
-        coordinator: Coordinator,
-        broker: MemoryBroker,
-        one: OutboxEntry,
-        redis_client: redis.Redis,
-        keys: Keys,
+        self, coordinator: Coordinator, broker: MemoryBroker, one: OutboxEntry, pass_time: PassTime
     ) -> None:
         coordinator.claim(one.ref, worker="w")
-        let_pass(redis_client, keys, 601)
+        pass_time(601)
         coordinator.tick()
         result = broker.result(one.ref.workflow_id)
         assert result.status is WorkflowStatus.EXPIRED
@@ -109,7 +118,12 @@ class TestDeadline:
         assert "600 s" in result.body["cause"]
 
     def test_strict_policy_takes_no_best_effort(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
+        self,
+        redis_client: redis.Redis,
+        keys: Keys,
+        settings: Settings,
+        broker: MemoryBroker,
+        pass_time: PassTime,
     ) -> None:
         strict = settings.model_copy(update={"deadline": DeadlineSettings(policy="strict")})
         coordinator = Coordinator(redis_client, keys, strict, {"dag": Dag()}, broker)
@@ -118,7 +132,7 @@ class TestDeadline:
         first = broker.take()
         coordinator.claim(first.ref, worker="w")
         coordinator.complete(first.ref, {})
-        let_pass(redis_client, keys, 601)
+        pass_time(601)
         coordinator.tick()
         result = broker.result(submission.workflow_id)
         assert result.status is WorkflowStatus.EXPIRED

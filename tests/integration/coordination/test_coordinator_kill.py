@@ -8,15 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-import redis
-
 from hexgen_celery.coordination import Coordinator
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.definition import WorkflowStatus
 from tests.integration.coordination.support import (
+    Leftovers,
     MemoryBroker,
-    leftovers,
     make_submission,
     run_all,
 )
@@ -56,11 +54,11 @@ def complete_and_die(redis_url: str, keys: Keys, workflow_id: str, node_id: str)
 
 def test_a_kill_between_transition_and_send_costs_seconds_not_the_question(
     redis_url: str,
-    redis_client: redis.Redis,
     keys: Keys,
     settings: Settings,
     coordinator: Coordinator,
     broker: MemoryBroker,
+    leftovers: Leftovers,
 ) -> None:
     submission = make_submission(nodes={"a": [], "b": ["a"]})
     coordinator.start(submission)
@@ -76,7 +74,7 @@ def test_a_kill_between_transition_and_send_costs_seconds_not_the_question(
     result = broker.result(submission.workflow_id)
     assert result.status is WorkflowStatus.ANSWERED
     assert result.body["done"] == ["a", "b"]
-    assert leftovers(redis_client, keys) == {}
+    assert leftovers() == {}
 
 
 def test_the_default_settings_heal_within_five_seconds(settings: Settings) -> None:

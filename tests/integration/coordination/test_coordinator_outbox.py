@@ -16,9 +16,9 @@ from tests.integration.coordination.support import (
     CHAIN,
     QUEUE,
     Dag,
+    Leftovers,
     MemoryBroker,
-    leftovers,
-    let_pass,
+    PassTime,
     make_submission,
     run_all,
 )
@@ -33,21 +33,21 @@ class _Unplaced(MemoryBroker):
 
 class TestOutbox:
     def test_what_could_not_be_sent_is_sent_later(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self, coordinator: Coordinator, broker: MemoryBroker, pass_time: PassTime
     ) -> None:
         broker.down = True
         submission = make_submission(nodes=CHAIN)
         coordinator.start(submission)
         assert coordinator.tick().resent == 0
         broker.down = False
-        let_pass(redis_client, keys, 2)
+        pass_time(2)
         assert coordinator.tick().resent == 1
         assert broker.messages[0].resent
         run_all(coordinator, broker)
         assert broker.result(submission.workflow_id).status is WorkflowStatus.ANSWERED
 
     def test_why_nobody_could_take_it_is_told_when_its_question_expires(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings, pass_time: PassTime
     ) -> None:
         broker = _Unplaced()
         coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
@@ -55,7 +55,7 @@ class TestOutbox:
         coordinator.start(submission)
         waiting = coordinator.status(submission.workflow_id)["nodes"][0]
         assert waiting["error"]["code"] == NoPool.code
-        let_pass(redis_client, keys, 61)
+        pass_time(61)
         assert coordinator.tick().expired == 1
         result = broker.result(submission.workflow_id)
         assert result.status is WorkflowStatus.EXPIRED
@@ -72,7 +72,11 @@ class TestOutbox:
         assert not scripts.unsent(one.ref.workflow_id, named, "{}")
 
     def test_a_result_that_could_not_be_stored_is_stored_later(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self,
+        coordinator: Coordinator,
+        broker: MemoryBroker,
+        pass_time: PassTime,
+        leftovers: Leftovers,
     ) -> None:
         submission = make_submission(nodes={"a": []})
         coordinator.start(submission)
@@ -82,50 +86,50 @@ class TestOutbox:
         coordinator.complete(message.ref, {})
         assert broker.results == {}
         broker.down = False
-        let_pass(redis_client, keys, 2)
+        pass_time(2)
         assert coordinator.tick().delivered == 1
         assert broker.result(submission.workflow_id).status is WorkflowStatus.ANSWERED
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_a_confirmed_message_is_not_sent_again_soon(
-        self, coordinator: Coordinator, one: OutboxEntry, redis_client: redis.Redis, keys: Keys
+        self, coordinator: Coordinator, one: OutboxEntry, pass_time: PassTime
     ) -> None:
-        let_pass(redis_client, keys, 20)
+        pass_time(20)
         assert coordinator.tick().resent == 0
 
     def test_a_message_that_its_queue_lost_is_sent_again_with_growing_patience(
-        self,
-        coordinator: Coordinator,
-        broker: MemoryBroker,
-        one: OutboxEntry,
-        redis_client: redis.Redis,
-        keys: Keys,
+        self, coordinator: Coordinator, broker: MemoryBroker, one: OutboxEntry, pass_time: PassTime
     ) -> None:
-        let_pass(redis_client, keys, 30)
+        pass_time(30)
         assert coordinator.tick().resent == 1
         assert broker.take().ref == one.ref
-        let_pass(redis_client, keys, 30)
+        pass_time(30)
         assert coordinator.tick().resent == 0
-        let_pass(redis_client, keys, 30)
+        pass_time(30)
         assert coordinator.tick().resent == 1
 
     def test_a_message_that_still_waits_in_its_queue_is_left_alone(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings, broker: MemoryBroker
+        self,
+        redis_client: redis.Redis,
+        keys: Keys,
+        settings: Settings,
+        broker: MemoryBroker,
+        pass_time: PassTime,
     ) -> None:
         backlog = {QUEUE: 1}
         coordinator = Coordinator(
             redis_client, keys, settings, {"dag": Dag()}, broker, backlog=backlog.get
         )
         coordinator.start(make_submission(nodes=CHAIN))
-        let_pass(redis_client, keys, 30)
+        pass_time(30)
         assert coordinator.tick().resent == 0
         backlog[QUEUE] = 0
         assert coordinator.tick().resent == 0
-        let_pass(redis_client, keys, 30)
+        pass_time(30)
         assert coordinator.tick().resent == 1
 
     def test_a_claim_that_overtakes_the_confirmation_confirms(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings, leftovers: Leftovers
     ) -> None:
         claimed = []
 
@@ -142,7 +146,7 @@ class TestOutbox:
         assert coordinator.queues()[QUEUE].running == 1
         assert coordinator.queues()[QUEUE].waiting == 0
         coordinator.complete(claimed[0].ref, {})
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_one_broken_entry_does_not_keep_the_others(
         self,
@@ -151,6 +155,7 @@ class TestOutbox:
         settings: Settings,
         broker: MemoryBroker,
         coordinator: Coordinator,
+        pass_time: PassTime,
     ) -> None:
         broker.down = True
         broken, healthy = make_submission(nodes=CHAIN), make_submission(nodes=CHAIN)
@@ -158,7 +163,7 @@ class TestOutbox:
         coordinator.start(healthy)
         redis_client.hset(keys.nodes(broken.workflow_id), "a/spec", "no json")
         broker.down = False
-        let_pass(redis_client, keys, 2)
+        pass_time(2)
         assert coordinator.tick().resent == 1
 
     def test_what_names_a_forgotten_workflow_is_removed(
@@ -167,6 +172,8 @@ class TestOutbox:
         one: OutboxEntry,
         redis_client: redis.Redis,
         keys: Keys,
+        pass_time: PassTime,
+        leftovers: Leftovers,
     ) -> None:
         coordinator.tick()
         coordinator.claim(one.ref, worker="w")
@@ -174,8 +181,8 @@ class TestOutbox:
         coordinator.start(other)
         for workflow_id in (one.ref.workflow_id, other.workflow_id):
             redis_client.delete(keys.workflow(workflow_id), keys.nodes(workflow_id))
-        let_pass(redis_client, keys, 601)
+        pass_time(601)
         coordinator.tick()
-        left = leftovers(redis_client, keys)
+        left = leftovers()
         left.pop("load")
         assert left == {}

@@ -13,8 +13,8 @@ from hexgen_celery.settings import Settings
 from tests.integration.coordination.support import (
     QUEUE,
     Dag,
+    Leftovers,
     MemoryBroker,
-    leftovers,
     make_submission,
 )
 
@@ -55,6 +55,7 @@ def test_what_the_router_decided_is_kept(
     progress: str,
     prefill: tuple[int, int] | None,
     decode: tuple[int, int] | None,
+    leftovers: Leftovers,
 ) -> None:
     broker = Eager(progress)
     coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
@@ -71,4 +72,4 @@ def test_what_the_router_decided_is_kept(
     assert [event["score"] for event in events if event["event"] == "sent"] == [0.25, 0.25]
     for entry in broker.messages:
         coordinator.complete(entry.ref, {"text": "x"})
-    assert leftovers(redis_client, keys) == {}
+    assert leftovers() == {}

@@ -16,9 +16,9 @@ from hexgen_celery.workflows.definition import (
 from tests.integration.coordination.support import (
     CHAIN,
     InterruptedDag,
+    Leftovers,
     MemoryBroker,
     cancel,
-    leftovers,
     make_submission,
     named,
     run_all,
@@ -78,7 +78,7 @@ class TestRaces:
         assert broker.messages == []
 
     def test_many_threads_complete_the_parts_of_one_question(
-        self, coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self, coordinator: Coordinator, broker: MemoryBroker, leftovers: Leftovers
     ) -> None:
         names = [f"n{number}" for number in range(16)]
         submission = make_submission(nodes={**{name: [] for name in names}, "last": names})
@@ -91,4 +91,4 @@ class TestRaces:
         assert named(broker.messages) == ["last"]
         run_all(coordinator, broker)
         assert len(broker.result(submission.workflow_id).body["done"]) == 17
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}

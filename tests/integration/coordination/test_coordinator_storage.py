@@ -28,9 +28,9 @@ from hexgen_celery.workflows.definition import (
 from tests.integration.coordination.support import (
     QUEUE,
     Dag,
+    Leftovers,
     MemoryBroker,
     Scripted,
-    leftovers,
     llm_spec,
     make_submission,
     run_all,
@@ -62,7 +62,7 @@ class TestLedger:
         assert coordinator.load().instances == {}
 
     def test_the_routers_estimates_replace_the_requests_own(
-        self, redis_client: redis.Redis, keys: Keys, settings: Settings
+        self, redis_client: redis.Redis, keys: Keys, settings: Settings, leftovers: Leftovers
     ) -> None:
         class Estimating(MemoryBroker):
             def publish(self, entry: OutboxEntry) -> Any:
@@ -79,7 +79,7 @@ class TestLedger:
         assert sent["score"] == 0.25
         assert not {"other", "third"} & set(sent)
         run_all(coordinator, broker)
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_a_claim_from_another_queue_moves_the_load(
         self, coordinator: Coordinator, broker: MemoryBroker
@@ -136,7 +136,7 @@ class TestParts:
         assert redis_client.pttl(key) == pytest.approx(long, abs=10_000)
 
     def test_a_part_that_nobody_has_fails_the_question(
-        self, parted: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+        self, parted: Coordinator, broker: MemoryBroker, leftovers: Leftovers
     ) -> None:
         submission = make_submission("scripted")
         submission = replace(submission, evidence="forget the schema")
@@ -145,7 +145,7 @@ class TestParts:
         result = broker.result(submission.workflow_id)
         assert result.status is WorkflowStatus.FAILED
         assert SCHEMA.hash in result.body["cause"]
-        assert leftovers(redis_client, keys) == {}
+        assert leftovers() == {}
 
     def test_a_missing_part_is_named(self, redis_client: redis.Redis, keys: Keys) -> None:
         with pytest.raises(MissingPart, match="nowhere"):

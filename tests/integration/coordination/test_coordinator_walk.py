@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import redis
-
 from hexgen_celery.coordination import Coordinator
-from hexgen_celery.keys import Keys
 from hexgen_celery.workflows.definition import WorkflowStatus
 from tests.integration.coordination.support import (
     QUEUE,
+    Leftovers,
     MemoryBroker,
-    leftovers,
     make_submission,
     named,
     run_all,
@@ -20,7 +17,7 @@ DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "x": ["b", "c"]}
 
 
 def test_a_question_is_answered(
-    coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+    coordinator: Coordinator, broker: MemoryBroker, leftovers: Leftovers
 ) -> None:
     submission = make_submission(nodes=DIAMOND)
     coordinator.start(submission)
@@ -34,7 +31,7 @@ def test_a_question_is_answered(
     assert result.body["deadline_met"] is True
     assert [stage["node"] for stage in result.body["stages"]] == ["a", "b", "c", "x"]
     assert result.body["tokens"]["output"] == 20
-    assert leftovers(redis_client, keys) == {}
+    assert leftovers() == {}
 
 
 def test_a_node_waits_for_all_of_its_predecessors(
