@@ -100,7 +100,8 @@ class SimulationConfig:
     these counts say. Databases: `databases` copies of the schema, popular by Zipf with exponent
     `zipf`.
     `slo_base_seconds` None means the median latency of the workload on the idle fleet.
-    `train_split` teaches the estimates, `split` is what arrives.
+    `train_split` teaches the estimates, `split` is what arrives. Without `engine_priority` engines
+    let what they cannot start wait in the order of its arrival, as vLLM does unless told otherwise.
 
     Raises:
         ValueError: naming the field that makes no sense.
@@ -123,6 +124,7 @@ class SimulationConfig:
     chat: ChatLoad | None = None
     incidents: tuple[Incident, ...] = ()
     prefix_cache: bool = True
+    engine_priority: bool = True
     split: str = "test"
     train_split: str = "train"
     keep_requests: bool = False

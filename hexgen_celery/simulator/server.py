@@ -79,7 +79,9 @@ class Pool:
 class Server:
     """An instance under simulation."""
 
-    def __init__(self, spec: FleetInstance, pool: Pool, *, prefix_cache: bool) -> None:
+    def __init__(
+        self, spec: FleetInstance, pool: Pool, *, prefix_cache: bool, engine_priority: bool = True
+    ) -> None:
         self.name = spec.name
         self.profile = spec.profile
         self.pool = pool
@@ -88,6 +90,7 @@ class Server:
         self.claims = 0
         self.wake_at: float | None = None
         self._prefix_cache = prefix_cache
+        self._engine_priority = engine_priority
         self._past_counters: list[EngineCounters] = []
         self._claimed_kv = 0
         self._claimed_prefill = 0
@@ -150,7 +153,7 @@ class Server:
                 node.input_tokens,
                 node.output_tokens,
                 request.prefix,
-                attempt.key,
+                attempt.key if self._engine_priority else 0.0,
             ),
             now,
         )

@@ -51,7 +51,12 @@ class Simulation:
         self.servers: dict[str, Server] = {}
         for spec in config.fleet.instances:
             pool = self._pools[spec.pool]
-            server = Server(spec, pool, prefix_cache=config.prefix_cache)
+            server = Server(
+                spec,
+                pool,
+                prefix_cache=config.prefix_cache,
+                engine_priority=config.engine_priority,
+            )
             pool.servers.append(server)
             self.servers[spec.name] = server
         self._views = [server.view for server in self.servers.values()]

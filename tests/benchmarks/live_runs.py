@@ -87,7 +87,9 @@ class LiveRun:
             raise BenchmarkSkipped(f"{self.path.name} is still to be run")
         NEW_RUNS -= 1
         fleet, policies = self.config.fleet, self.config.policies
-        with emulated_cluster(fleet, policies, self.speed) as cluster:
+        with emulated_cluster(
+            fleet, policies, self.speed, engine_priority=self.config.engine_priority
+        ) as cluster:
             played = cluster.play(population_of(self.config))
         record = {"commit": _commit(), "played": dataclasses.asdict(played)}
         KEPT.mkdir(parents=True, exist_ok=True)

@@ -182,13 +182,22 @@ class EmulatedCluster:
 
 @contextlib.contextmanager
 def emulated_cluster(
-    fleet: Fleet, policies: Policies, speed: float, extra: str = ""
+    fleet: Fleet,
+    policies: Policies,
+    speed: float,
+    extra: str = "",
+    *,
+    engine_priority: bool = True,
 ) -> Iterator[EmulatedCluster]:
-    """A cluster of `fleet`'s instances under `policies`, on this machine; `extra` is TOML."""
+    """A cluster of `fleet`'s instances under `policies`, on this machine; `extra` is TOML.
+
+    Without `engine_priority` the servers wait by arrival, as vLLM does unless told otherwise.
+    """
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-stack-")))
         config = directory / "cluster.toml"
-        document = _document(directory, fleet, policies, speed, extra)
+        document = _document(directory, policies) + _emulator(speed, engine_priority)
+        document += extra + "".join(_pool(fleet, pool) for pool in fleet.pools)
         config.write_text(document, encoding="utf-8")
         state = stack.enter_context(local_cluster(config, READY_SECONDS))
         settings = load_settings(config)
@@ -197,21 +206,25 @@ def emulated_cluster(
         yield EmulatedCluster(client, state, fleet, speed)
 
 
-def _document(
-    directory: Path, fleet: Fleet, policies: Policies, speed: float, extra: str = ""
-) -> str:
-    head = (
+def _document(directory: Path, policies: Policies) -> str:
+    return (
         f"[up]\ndirectory = {json.dumps(str(directory))}\n"
         f"[sql]\nhome = {json.dumps(str(directory / 'databases'))}\n"
-        f'[log]\nlevel = "warning"\n[emulator]\nspeed = {speed}\nchunk_seconds = {CHUNK_SECONDS}\n'
-        f"[deadline]\nmax_slo_seconds = 86400.0\n"
+        f'[log]\nlevel = "warning"\n[deadline]\nmax_slo_seconds = 86400.0\n'
         f'[router]\ndispatch = "{policies.dispatch.name}"\n'
         f"{_parameters('router', policies.dispatch)}"
         f'[queues]\norder = "{policies.order.name}"\n'
         f'[admission]\npolicy = "{policies.admission.name}"\n'
         f"{_parameters('admission', policies.admission)}"
     )
-    return head + extra + "".join(_pool(fleet, pool) for pool in fleet.pools)
+
+
+def _emulator(speed: float, engine_priority: bool) -> str:
+    scheduling = "priority" if engine_priority else "fcfs"
+    return (
+        f"[emulator]\nspeed = {speed}\nchunk_seconds = {CHUNK_SECONDS}\n"
+        f'scheduling_policy = "{scheduling}"\n'
+    )
 
 
 def _parameters(section: str, choice: Choice) -> str:

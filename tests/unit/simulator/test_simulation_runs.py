@@ -247,6 +247,21 @@ def test_without_a_prefix_cache_everything_is_computed() -> None:
     assert with_cache.percentile(0.5) < run(config(prefix_cache=False)).percentile(0.5)
 
 
+def test_without_engine_priority_what_an_engine_cannot_start_waits_as_it_came() -> None:
+    narrow = replace(FLEET.instances[0].profile, max_sequences=4)
+    one = Fleet("one", "m", (replace(FLEET.instances[0], profile=narrow),))
+    crowded = config(
+        rate=2.0,
+        fleet=one,
+        questions=100,
+        policies=Policies(admission=Choice("fixed-slots", {"slots": 1000})),
+        classes=(SloClass("urgent", 2.0, 0.2), SloClass("relaxed", 1000.0, 0.8)),
+    )
+    ranked, as_they_came = run(crowded), run(replace(crowded, engine_priority=False))
+    assert ranked.percentile(0.5, "urgent") < 0.5 * as_they_came.percentile(0.5, "urgent")
+    assert ranked.percentile(0.5, "relaxed") > 0.5 * as_they_came.percentile(0.5, "relaxed")
+
+
 def test_tenants_and_classes_follow_their_shares() -> None:
     result = run(
         config(
