@@ -53,8 +53,9 @@ format: $(VENV)/.dev  ## Bring the code into its format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-chaos: $(VENV)/.dev  ## Kill workers 200 times over 20,000 tasks, on our queues and on stock Kombu
+chaos: $(VENV)/.dev  ## Kill workers 200 times over 20,000 tasks; then every kind of process over 300 questions
 	@$(BIN)/python -m tests.chaos.campaign $(CHAOS_ARGS)
+	@$(BIN)/python -m tests.chaos.system
 
 bench: $(VENV)/.dev  ## Run the benchmarks, all or of one AREA=
 	@$(BIN)/python -m tests.benchmarks.run $(if $(AREA),--area '$(AREA)')

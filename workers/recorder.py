@@ -39,6 +39,8 @@ NICENESS = 10
 TAKE_WAIT_SECONDS = 1.0
 TAKE_OVER_SECONDS = 20.0
 ALPHA_SECONDS = 10.0
+LINGER_SECONDS = 0.5
+"""Rest after a batch that was not full: many small transactions would cost more than they bring."""
 FIRST_PAUSE_SECONDS = 0.5
 MOST_DOUBLINGS = 20
 
@@ -61,6 +63,7 @@ class Recorder:
         self._longest_pause = settings.store.retry_max_seconds
         self._failures = 0
         self._batch = Batch()
+        self._taken = 0
         self._stop = threading.Event()
         self._joined = False
         self._take_over_at = 0.0
@@ -75,6 +78,8 @@ class Recorder:
             try:
                 self.step()
                 self._failures = 0
+                if self._taken < self._count:
+                    self._stop.wait(LINGER_SECONDS)
             except (StoreUnavailable, StoreOutdated, redis.RedisError) as error:
                 self._wait_after(error)
 
@@ -101,6 +106,7 @@ class Recorder:
             self._joined = True
         entries = self._stream.held(self._count) or self._abandoned()
         entries = entries or self._stream.take(self._count, wait_seconds)
+        self._taken = len(entries)
         return self._recording.read(entries) if entries else Batch()
 
     def _abandoned(self) -> list[Entry]:

@@ -20,6 +20,8 @@ from hexgen_celery.store.values import clean, moment
 from hexgen_celery.store.writing import upsert
 
 TUNER, OPERATOR = "tuner", "operator"
+LOOKED_AT = 1000
+"""Rows in which the policies of all scopes are looked for."""
 
 
 class AlphaHistory:
@@ -33,28 +35,36 @@ class AlphaHistory:
         self._engine = engine
         self._deployment = keys.prefix
         self._clock = clock or WallClock()
+        self._seen: dict[str, PolicyChoice] | None = None
 
     def copy(self) -> int:
         """Store what the store does not know yet; how many rows that were.
+
+        A policy in force counts as an operator's when it is there for the second time: the tuner
+        may have set it and be about to say so.
 
         Raises:
             redis.RedisError: Redis is away.
             StoreUnavailable, StoreOutdated: nothing was written.
         """
         entries, in_force = self._tunings.recent(KEPT), self._policies.read()
+        settled = in_force if in_force == self._seen else None
         with naming_a_lost_store(self._engine), self._engine.begin() as connection:
-            rows = self._new(connection, entries, in_force)
+            rows = self._new(connection, entries, settled)
             upsert(connection, AlphaChange, [clean(row) for row in rows])
+        self._seen = in_force
         return len(rows)
 
     def _new(
         self,
         connection: Connection,
         entries: Iterable[TuningEntry],
-        in_force: Mapping[str, PolicyChoice],
+        in_force: Mapping[str, PolicyChoice] | None,
     ) -> list[Row]:
         since = self._last_tuning(connection)
         tuned = [self._tuned(entry) for entry in entries if since is None or entry.at > since]
+        if in_force is None:
+            return tuned
         before = self._last_choices(connection)
         before.update({row["scope"]: _policy_of(row) for row in reversed(tuned) if _moved(row)})
         changed = [
@@ -74,13 +84,13 @@ class AlphaHistory:
         """By scope the policy that came into force last, as far as the store knows."""
         mine = AlphaChange.deployment == self._deployment
         table = AlphaChange.__table__
-        rows = connection.execute(select(table).where(mine).order_by(AlphaChange.at))
-        listed = [dict(row._mapping) for row in rows]
-        return {row["scope"]: _policy_of(row) for row in listed if _moved(row)}
+        latest = select(table).where(mine).order_by(AlphaChange.at.desc()).limit(LOOKED_AT)
+        rows = [dict(row._mapping) for row in connection.execute(latest)]
+        return {row["scope"]: _policy_of(row) for row in reversed(rows) if _moved(row)}
 
     def _tuned(self, entry: TuningEntry) -> Row:
         chosen = dict(entry.chosen)
-        row = self._row(entry.at, TUNER, scope(), str(chosen.pop("dispatch", "")), chosen)
+        row = self._row(entry.at, TUNER, entry.scope, str(chosen.pop("dispatch", "")), chosen)
         return {**row, "detail": {**row["detail"], **asdict(entry)}}
 
     def _set(self, name: str, choice: PolicyChoice) -> Row:

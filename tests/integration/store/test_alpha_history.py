@@ -1,0 +1,86 @@
+"""What the tuner decided and operators set, copied once each, in both kinds of database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from sqlalchemy import Engine
+
+from hexgen_celery.keys import Keys
+from hexgen_celery.live_tuning import TuningStore
+from hexgen_celery.live_tuning.entries import TuningEntry
+from hexgen_celery.policies import PolicyChoice, PolicyStore
+from hexgen_celery.store.alpha import AlphaHistory
+from hexgen_celery.store.reading import StoreReader
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def history(redis_client: redis.Redis, keys: Keys, store: Engine) -> AlphaHistory:
+    return AlphaHistory(redis_client, keys, store)
+
+
+@pytest.fixture
+def policies(redis_client: redis.Redis, keys: Keys) -> PolicyStore:
+    return PolicyStore(redis_client, keys)
+
+
+@pytest.fixture
+def tunings(redis_client: redis.Redis, keys: Keys) -> TuningStore:
+    return TuningStore(redis_client, keys)
+
+
+def _entry(at: float, alpha: float, *, moved: bool) -> TuningEntry:
+    chosen = {"dispatch": "alpha", "alpha": alpha}
+    numbers: dict[str, Any] = {"predicted": float("inf"), "measured": 2.0}
+    return TuningEntry(
+        at=at, objective="p95", questions=50, rate=1.0, chosen=chosen, incumbent=chosen,
+        moved=moved, reverted=False, gain=0.1, confidence=0.9, **numbers,
+    )  # fmt: skip
+
+
+def _shown(store: Engine, keys: Keys) -> list[tuple[str, str, str, float | None]]:
+    rows = StoreReader(store, keys.prefix).alpha()
+    return [(row["source"], row["scope"], row["policy"], row["alpha"]) for row in rows][::-1]
+
+
+def test_decisions_of_the_tuner_are_copied_once(
+    history: AlphaHistory, tunings: TuningStore, store: Engine, keys: Keys
+) -> None:
+    tunings.add(_entry(100.0, 0.3, moved=True))
+    tunings.add(_entry(160.0, 0.3, moved=False))
+    assert [history.copy(), history.copy()] == [2, 0]
+    tunings.add(_entry(220.0, 0.5, moved=True))
+    assert history.copy() == 1
+    assert _shown(store, keys) == [
+        ("tuner", "@", "alpha", 0.3),
+        ("tuner", "@", "alpha", 0.3),
+        ("tuner", "@", "alpha", 0.5),
+    ]
+
+
+def test_what_an_operator_sets_and_takes_back_is_noted(
+    history: AlphaHistory, policies: PolicyStore, store: Engine, keys: Keys
+) -> None:
+    history.copy()
+    policies.set(PolicyChoice("alpha", {"alpha": 0.7}), tenant="acme")
+    assert [history.copy() for _ in range(3)] == [0, 1, 0]
+    policies.clear(tenant="acme")
+    assert [history.copy() for _ in range(3)] == [0, 1, 0]
+    assert _shown(store, keys) == [
+        ("operator", "acme@", "alpha", 0.7),
+        ("operator", "acme@", "", None),
+    ]
+
+
+def test_what_the_tuner_put_in_force_is_not_taken_for_an_operators(
+    history: AlphaHistory, policies: PolicyStore, tunings: TuningStore, store: Engine, keys: Keys
+) -> None:
+    policies.set(PolicyChoice("alpha", {"alpha": 0.4}))
+    assert history.copy() == 0
+    tunings.add(_entry(100.0, 0.4, moved=True))
+    assert [history.copy() for _ in range(3)] == [1, 0, 0]
+    assert _shown(store, keys) == [("tuner", "@", "alpha", 0.4)]
