@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +17,17 @@ from rich.text import Text
 
 _PIPED_WIDTH = 200
 
-console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+
+class PatientConsole(Console):
+    """A console for which a reader that has read enough (`| head`) is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        """End without a complaint; what is still buffered goes nowhere."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0)
+
+
+console = PatientConsole(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

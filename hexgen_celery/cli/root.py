@@ -50,6 +50,9 @@ COMMANDS = {
         "hexgen_celery.cli.store:store_group", "Migrate, inspect and prune the store."
     ),
     "cancel": LazyCommand("hexgen_celery.cli.watch:cancel_command", "Stop work on a question."),
+    "top": LazyCommand(
+        "hexgen_celery.cli.top:top_command", "Watch instances, queues and questions at risk."
+    ),
     "queues": LazyCommand(
         "hexgen_celery.cli.queues:queues_group", "Show queues, what is urgent, and dead letters."
     ),

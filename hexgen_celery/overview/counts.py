@@ -230,7 +230,9 @@ class CountsReader:
                 tenant, slo_class, measure = json.loads(name)
                 counted[tenant][slo_class][measure] = int(value)
         in_flight = self._in_flight(counted)
-        return tuple(TenantCounts(name, in_flight[name], counted[name]) for name in sorted(counted))
+        return tuple(
+            TenantCounts(name, in_flight[name], dict(counted[name])) for name in sorted(counted)
+        )
 
     def _in_flight(self, tenants: Iterable[str]) -> dict[str, int]:
         names = list(tenants)
