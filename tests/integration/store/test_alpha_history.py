@@ -48,11 +48,13 @@ def _shown(store: Engine, keys: Keys) -> list[tuple[str, str, str, float | None]
 
 
 def test_decisions_of_the_tuner_are_copied_once(
-    history: AlphaHistory, tunings: TuningStore, store: Engine, keys: Keys
+    history: AlphaHistory, policies: PolicyStore, tunings: TuningStore, store: Engine, keys: Keys
 ) -> None:
+    policies.set(PolicyChoice("alpha", {"alpha": 0.3}))
     tunings.add(_entry(100.0, 0.3, moved=True))
     tunings.add(_entry(160.0, 0.3, moved=False))
     assert [history.copy(), history.copy()] == [2, 0]
+    policies.set(PolicyChoice("alpha", {"alpha": 0.5}))
     tunings.add(_entry(220.0, 0.5, moved=True))
     assert history.copy() == 1
     assert _shown(store, keys) == [
