@@ -51,7 +51,9 @@ def profile_command(cli: CliContext, /, url: str, as_json: bool, **options: Any)
     The server should be idle. A profile that misses its own measurements by more than 25 % is
     refused.
     """
-    settings = cli.settings.llm
+    # A server that is silent for as long as the whole measuring may take is not measured at all.
+    silence = min(cli.settings.llm.idle_timeout_seconds, options["seconds"])
+    settings = cli.settings.llm.model_copy(update={"idle_timeout_seconds": silence})
     with LlmClient(url, settings) as client:
         model = options["model"] or _only_model(client)
         client.check(model)

@@ -133,6 +133,10 @@ def drop_command(cli: CliContext, tokens: tuple[str, ...], everything: bool) -> 
 
 def _chosen(inspector: QueueInspector, tokens: tuple[str, ...], everything: bool) -> list[str]:
     if tokens and not everything:
+        unknown = set(tokens) - set(inspector.dead_tokens())
+        if unknown:
+            listed = ", ".join(sorted(unknown))
+            raise click.UsageError(f"no dead letter has the token {listed}; see hexgen queues dead")
         return list(tokens)
     if everything and not tokens:
         return inspector.dead_tokens()

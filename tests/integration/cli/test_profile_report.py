@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from hexgen_celery.cli import profile
 from hexgen_celery.cli.root import hexgen
+from hexgen_celery.errors import ModelUnavailable
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.profiling_llm.samples import (
     CacheEffect,
@@ -80,3 +82,11 @@ def test_one_of_several_models_must_be_named() -> None:
     with run_app(build) as several:
         result = CliRunner().invoke(hexgen, ["profile", several.url])
     assert "serves 2 models: one, two" in str(result.exception)
+
+
+def test_a_server_that_never_answers_is_given_up_within_the_time(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        result = CliRunner().invoke(hexgen, ["profile", url, "--seconds", "1"])
+    assert isinstance(result.exception, ModelUnavailable)
+    assert "fell silent" in str(result.exception)

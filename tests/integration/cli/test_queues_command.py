@@ -76,5 +76,10 @@ def test_dead_letters_are_shown_put_back_and_removed(cluster: RunningCluster, sh
     assert not letters()
 
 
+def test_a_token_that_no_dead_letter_has_is_told(cluster: RunningCluster) -> None:
+    assert cluster.hexgen("queues", "redrive", "nobodys") == 2
+    assert cluster.hexgen("queues", "drop", "nobodys") == 2
+
+
 def test_nothing_is_put_back_without_saying_what(cluster: RunningCluster) -> None:
     assert cluster.hexgen("queues", "redrive") != 0
