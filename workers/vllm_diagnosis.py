@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _QUOTED_CHARACTERS = 220
 _QUOTED_LINES = 4
 _NOISE = re.compile(
-    r"^\s*(?:File \"|\^+$|~|return |await |\w+\(|raise |with |self\.)|^\S* *\|?\s*$"
+    r"^\s*(?:File \"|\^+$|~|return |await |\w+\(|raise |with |self\.)|^\W*$"
 )
 _PROCESS = r"(?:\((?:APIServer|EngineCore|Worker)[^)]*\)\s*)?"
 _PREFIX = re.compile(rf"^{_PROCESS}(?:(?:INFO|WARNING|ERROR) \S+ \S+ \[[^\]]*\]\s*)?")
