@@ -106,6 +106,14 @@ class InstanceDirectory:
         """Remove the record of `name`."""
         self._client.hdel(self._key, name)
 
+    def forget_silent(self, seconds: float) -> list[str]:
+        """Remove the records that were not renewed for so long; the names."""
+        now, records = self.snapshot()
+        silent = [record.name for record in records if now - record.beat > seconds]
+        if silent:
+            self._client.hdel(self._key, *silent)
+        return silent
+
     def drain(self, name: str, why: str = "drained by an operator") -> None:
         """Let the instance finish what it runs and take nothing more."""
         self._client.hset(self._drains, name, why)

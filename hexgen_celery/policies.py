@@ -101,7 +101,7 @@ class PolicyBook:
     def __init__(self, settings: RouterSettings, rng: random.Random) -> None:
         self._rng = rng
         self._configured = PolicyChoice(settings.dispatch, settings.parameters).build(rng)
-        self._built: dict[str, DispatchPolicy | None] = {}
+        self._built: dict[str, tuple[str, DispatchPolicy | None]] = {}
 
     def policy(self, stored: Mapping[str, str], model: str, tenant: str) -> DispatchPolicy:
         """The policy for a request: the narrowest scope in `stored` (raw hash), else configured."""
@@ -115,10 +115,11 @@ class PolicyBook:
         return self._configured
 
     def _policy(self, name: str, text: str) -> DispatchPolicy | None:
-        key = f"{name}\n{text}"
-        if key not in self._built:
-            self._built[key] = self._try(name, text)
-        return self._built[key]
+        built_from, policy = self._built.get(name, ("", None))
+        if built_from != text:
+            policy = self._try(name, text)
+            self._built[name] = (text, policy)
+        return policy
 
     def _try(self, name: str, text: str) -> DispatchPolicy | None:
         try:

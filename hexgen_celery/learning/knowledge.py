@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from hexgen_celery.core.estimates import (
     Calibration,
@@ -23,6 +23,8 @@ Pairs = deque[tuple[Estimate, float]]
 Judged = tuple[str, Estimate, float]
 """What an estimate was about, the estimate, the truth."""
 
+Truth = TypeVar("Truth")
+
 OUTPUT_TOKENS = "output tokens"
 REMAINING_SECONDS = "remaining seconds"
 
@@ -30,10 +32,12 @@ REMAINING_SECONDS = "remaining seconds"
 @dataclass(frozen=True, slots=True)
 class KnowledgeRates:
     """`calibration`: predictions remembered with their truth. `decay`: weight of the past against
-    the next observation, of stage times and caches."""
+    the next observation, of stage times and caches. `instances`: how many are remembered, since
+    those that register themselves may have ever new names."""
 
     calibration: int = 500
     decay: float = 0.95
+    instances: int = 1000
 
 
 @dataclass(slots=True)
@@ -184,12 +188,20 @@ class Knowledge:
                 request.stage, request.step, request.database, request.output_tokens
             )
         if request.input_counted > 0 and request.input_tokens > 0 and request.instance:
-            tokens = self.tokens.setdefault(request.instance, TokenTruth())
+            tokens = self._latest(self.tokens, request.instance, TokenTruth)
             tokens.observe(request.input_counted, request.input_tokens, self._rates.decay)
         if request.cached_predicted is not None:
-            truth = self.caches.setdefault(request.instance, CacheTruth())
+            truth = self._latest(self.caches, request.instance, CacheTruth)
             truth.observe(request.cached_predicted, request.cached_tokens, self._rates.decay)
         return judged
+
+    def _latest(self, truths: dict[str, Truth], instance: str, new: Callable[[], Truth]) -> Truth:
+        """What is known of `instance`, which is now the last to be forgotten."""
+        truth = truths.pop(instance, None) or new()
+        truths[instance] = truth
+        if len(truths) > self._rates.instances:
+            del truths[next(iter(truths))]
+        return truth
 
     def _learn_path(self, lesson: QuestionLesson) -> list[Judged]:
         judged: list[Judged] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -109,3 +110,12 @@ def test_a_drain_is_heard_with_the_next_beat(world: LiveWorld) -> None:
     assert world.directory.resume("a1") is True
     assert world.directory.resume("a1") is False
     assert world.directory.announce(record) is False
+
+
+def test_an_instance_that_was_silent_for_long_is_forgotten(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    time.sleep(0.2)
+    world.directory.announce(instance("a2"))
+    assert world.directory.forget_silent(60.0) == []
+    assert world.directory.forget_silent(0.1) == ["a1"]
+    assert [record.name for record in world.directory.snapshot()[1]] == ["a2"]

@@ -9,7 +9,7 @@ import pytest
 
 from hexgen_celery.coordination.state import StoredNode, WorkflowRecord
 from hexgen_celery.core.estimates import Estimate, Interval, path_nodes, rounds_over, stage_seconds
-from hexgen_celery.learning.knowledge import CacheTruth, Knowledge
+from hexgen_celery.learning.knowledge import CacheTruth, Knowledge, KnowledgeRates
 from hexgen_celery.learning.lessons import QuestionLesson, RequestLesson, question_lesson
 from hexgen_celery.workflows.definition import (
     LlmCall,
@@ -168,3 +168,15 @@ def test_a_server_that_reports_no_hits_is_not_taken_to_have_none() -> None:
     for _ in range(100):
         truth.observe(1000, 1200, 0.9)
     assert truth.factor == 1.0
+
+
+def test_only_the_instances_seen_last_are_remembered() -> None:
+    known = Knowledge(KnowledgeRates(instances=2))
+    for name in ("a", "b", "a", "c"):
+        request = RequestLesson(
+            "n", "s", "x", "db", name, 5.0, 40.0, 100.0, 50.0, cached_predicted=80.0
+        )
+        known.learn(QuestionLesson("w", "db", (request,), (), whole=False))
+    assert list(known.caches) == list(known.tokens) == ["a", "c"]
+    assert known.token_factor(["b", "c"]) == pytest.approx(2.0)
+    assert known.cache_factor("b") == 1.0

@@ -43,6 +43,7 @@ def test_a_policy_keeps_its_state_until_it_is_changed() -> None:
     assert book.policy(STORED, "m", "t") is first
     changed = {**STORED, scope("m", "t"): PolicyChoice("alpha", {"alpha": 0.1}).to_json()}
     assert book.policy(changed, "m", "t") is not first
+    assert book.policy(STORED, "m", "t") is not first, "what was replaced is not kept"
 
 
 @pytest.mark.parametrize(
