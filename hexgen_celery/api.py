@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,23 +20,26 @@ from pydantic import SecretStr
 
 from hexgen_celery.answers import Answer, AnswerPending, Cell, NoAnswer, Outcome, Tokens
 from hexgen_celery.app import create_app
+from hexgen_celery.asking import Pending, Question
 from hexgen_celery.closing import Closing
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.databases import open_databases
+from hexgen_celery.entrance import Entrance
 from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission
 from hexgen_celery.instances import InstanceDirectory
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.store import CalibrationReport, KnowledgeStore
 from hexgen_celery.ledger import Ledger
-from hexgen_celery.names import ASK, ASK_QUEUE, DEFAULT_QUEUE
+from hexgen_celery.names import ASK
 from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
+from hexgen_celery.overview.counts import ClusterCounts, CountsReader
 from hexgen_celery.processes import ProcessDirectory, ProcessRecord
 from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
 from hexgen_celery.store.lookup import open_reader, stored_trace, unknown_question
-from hexgen_celery.submission import TEXT_TO_SQL, validate
+from hexgen_celery.submission import validate
 from hexgen_celery.tenants import ClassAttainment, TenantReader
 from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json, Submission
@@ -63,85 +65,7 @@ __all__ = [
     "Tokens",
 ]
 
-ENTRANCES = (ASK_QUEUE, DEFAULT_QUEUE)
-"""Where questions wait to be accepted: Celery clients without our routes use its default queue."""
-
 CANCEL_SECONDS = 5.0
-ACCEPTANCE_SECONDS = 1.0
-LOOK_SECONDS = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question to ask. `slo_seconds` None is the deployment's default.
-
-    `slo_class` names one of the tenant's classes in place of seconds. With a tenant and neither,
-    its first class counts, where it has any.
-
-    `submitted_at` (Unix seconds) is when its clock starts; None is the moment of asking. `options`
-    change the workflow's settings for this question, such as `candidates` or `correction_rounds`.
-    """
-
-    question: str
-    database: str
-    slo_seconds: float | None = None
-    evidence: str = ""
-    tenant: str | None = None
-    submitted_at: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    workflow: str = TEXT_TO_SQL
-    slo_class: str | None = None
-
-    def payload(self, default_slo_seconds: float, now: float) -> Json:
-        """The arguments of `hexgen.ask`."""
-        by_class = self.slo_seconds is None and (self.slo_class or self.tenant)
-        slo = default_slo_seconds if self.slo_seconds is None else self.slo_seconds
-        return {
-            "question": self.question,
-            "database": self.database,
-            "slo_seconds": None if by_class else slo,
-            "evidence": self.evidence or None,
-            "tenant": self.tenant,
-            "submitted_at": now if self.submitted_at is None else self.submitted_at,
-            "options": dict(self.options),
-            "workflow": self.workflow,
-            "slo_class": self.slo_class,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A question that was asked. `id` is the Celery task's and the workflow's."""
-
-    id: str
-    question: Question = field(compare=False)
-    slo_seconds: float = field(compare=False)
-    _client: Client = field(compare=False, repr=False)
-
-    def result(self, timeout: float | None = None) -> Answer:
-        """Wait for the answer, up to `timeout` seconds (None: for ever).
-
-        Raises:
-            NoAnswer: the question failed, expired or was cancelled.
-            AnswerPending: it had not ended in time.
-        """
-        outcome = self.outcome(timeout)
-        if isinstance(outcome, NoAnswer):
-            raise outcome
-        return outcome
-
-    def outcome(self, timeout: float | None = None) -> Outcome:
-        """Wait for the end, whatever it is; raises AnswerPending only."""
-        for _, outcome in self._client.completed([self], timeout=timeout):
-            return outcome
-        raise AnswerPending(
-            f"question {self.id} has not ended within {timeout:g} s",
-            hint=f"wait longer, or look at it with: hexgen status {self.id}",
-        )
-
-    def cancel(self) -> bool:
-        """Stop all work on it; False when it had ended already."""
-        return self._client.cancel(self.id)
 
 
 class Client(Closing):
@@ -160,6 +84,7 @@ class Client(Closing):
         self._redis = connect(self.settings)
         self.app = create_app(self.settings, "client")
         self._store = WorkflowStore(self._redis, self.keys)
+        self._entrance = Entrance(self._redis, self._store)
         self._results = ResultReader(self.app)
 
     def ask(
@@ -219,6 +144,16 @@ class Client(Closing):
         for workflow_id, outcome in self._results.as_completed(waiting, timeout):
             yield waiting[workflow_id], outcome
 
+    def ended(self, workflow_ids: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
+        """The outcome of each of these questions that has ended, by id; does not wait.
+
+        One that Redis has forgotten comes from the store: without rows, and its detail has
+        `source` = `store`.
+        """
+        from hexgen_celery.store.endings import find_endings
+
+        return find_endings(self._results, self.past, workflow_ids)
+
     @naming_a_lost_broker()
     def status(self, workflow_id: str) -> QuestionStatus:
         """Where a question is now, or how it ended; raises UnknownWorkflow."""
@@ -259,7 +194,7 @@ class Client(Closing):
         record = self._store.load(workflow_id)
         if record is not None and record.finished_at is not None:
             return False
-        if record is None and not self._is_about_to_begin(workflow_id):
+        if record is None and not self._entrance.awaits(workflow_id):
             raise unknown_question(workflow_id)
         self.app.control.revoke(workflow_id)
         outcome = next(iter(self._results.as_completed([workflow_id], CANCEL_SECONDS)), None)
@@ -274,7 +209,9 @@ class Client(Closing):
     def queues(self) -> list[QueueStatus]:
         """The load of every queue that has work or an instance."""
         _, records = InstanceDirectory(self._redis, self.keys).snapshot()
-        return queue_statuses(Ledger(self._redis, self.keys).read(), records, self._unaccepted())
+        return queue_statuses(
+            Ledger(self._redis, self.keys).read(), records, self._entrance.unaccepted()
+        )
 
     @naming_a_lost_broker()
     def processes(self) -> list[ProcessRecord]:
@@ -341,6 +278,15 @@ class Client(Closing):
         """The broker's version."""
         return str(self._redis.info("server")["redis_version"])
 
+    def redis_info(self) -> dict[str, Any]:
+        """The broker's own report on itself, by name."""
+        return self._redis.info()
+
+    @naming_a_lost_broker()
+    def counts(self) -> ClusterCounts:
+        """The figures of the whole deployment."""
+        return CountsReader(self._redis, self.settings).read()
+
     def close(self) -> None:
         """Close every connection."""
         self.app.close()
@@ -359,26 +305,6 @@ class Client(Closing):
         workflow_id = str(uuid.uuid4())
         self._results.send(ASK, workflow_id, payload)
         return Pending(workflow_id, asked, slo_seconds, self)
-
-    def _is_about_to_begin(self, workflow_id: str) -> bool:
-        """Whether the question has begun meanwhile, or waits to be accepted.
-
-        While a control worker accepts it, it is neither: hence more than one look.
-        """
-        until = time.monotonic() + ACCEPTANCE_SECONDS
-        while not (self._waits_to_be_accepted(workflow_id) or self._store.exists(workflow_id)):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(LOOK_SECONDS)
-        return True
-
-    def _waits_to_be_accepted(self, workflow_id: str) -> bool:
-        lists = (self._redis.lrange(queue, 0, -1) for queue in ENTRANCES)
-        messages = (message for each in lists for message in cast("list[str]", each))
-        return any(workflow_id in message for message in messages)
-
-    def _unaccepted(self) -> int:
-        return sum(int(self._redis.llen(queue)) for queue in ENTRANCES)
 
 
 def _settings(given: Settings | str | None) -> Settings:
