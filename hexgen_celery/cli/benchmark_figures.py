@@ -31,6 +31,8 @@ def show_run(figures: Mapping[str, Any]) -> None:
     console.print(f"candidates changed by {changed}")
     if figures["uncovered"]:
         console.print(f"{figures['uncovered']} questions without a prediction were left out")
+    if figures["from_store"]:
+        console.print(f"the ends of {figures['from_store']} questions come from the store")
     for stage, source in figures["replayed_stages"].items():
         console.print(Text(f"{stage}: {source}", style="dim"))
     if figures["note"]:

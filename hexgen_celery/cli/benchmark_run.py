@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from hexgen_celery.answers import Outcome
 from hexgen_celery.api import Client
 from hexgen_celery.cli.answering_servers import emulated_instances
 from hexgen_celery.cli.benchmark_clusters import answering_cluster
@@ -19,6 +20,7 @@ from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.local_cluster import fresh_home
 from hexgen_celery.cli.output import console
 from hexgen_celery.errors import MissingPrerequisite
+from hexgen_celery.evaluation.asked_file import AskedFile
 from hexgen_celery.evaluation.asking import Manner, ask_all
 from hexgen_celery.evaluation.predictions import read_predictions
 from hexgen_celery.evaluation.questions import GoldQuestion, InvalidDataset, QuestionSet
@@ -39,6 +41,7 @@ from hexgen_celery.evaluation.scoring_process import ScoringJob, score_statement
 from hexgen_celery.evaluation.traces import LOST, Trace
 from hexgen_celery.reports.run_pages import write_run_pages
 from hexgen_celery.settings import Settings
+from hexgen_celery.store.endings import SOURCE, STORE
 from hexgen_celery.workflows.registry import load_stages
 
 NOT_A_SCORE = (
@@ -74,6 +77,7 @@ class BenchmarkRun:
             "replayed_stages": dict(REPLAYED_STAGES) if self.options.replay else {},
             "emulated": bool(emulated) or self.options.replay is not None,
             "note": self._note(emulated),
+            "from_store": sum(trace.detail.get(SOURCE) == STORE for trace in traces),
             "slo_seconds": self.options.slo,
             "directory": str(out),
         }
@@ -138,14 +142,15 @@ class BenchmarkRun:
         """The traces of all questions; those without an end before are asked now."""
         known = {key: trace for key, trace in run.traces.read().items() if trace.status != LOST}
         left = [each for each in questions if each.key not in known]
-        manner = Manner(self.options.slo, self.options.pipeline, self.options.parallel)
+        options = self.options
+        manner = Manner(options.slo, options.pipeline, options.parallel, run.asked.note)
         if left:
             cluster = answering_cluster(cli, replay, self.options.speed)
             with cluster as client, _bar("asking", len(left), quiet) as step:
                 for path in self.chosen.databases.values():
                     client.add_database(path)
                 _note_servers(run, client)  # also now, lest the run is broken off
-                for question, outcome in ask_all(client, left, manner):
+                for question, outcome in asked_or_found(client, run.asked, left, manner):
                     known[question.key] = Trace.of(question, outcome)
                     run.traces.append(known[question.key])
                     step()
@@ -166,6 +171,22 @@ class BenchmarkRun:
         with _bar("scoring", len(statements), quiet) as step:
             verdicts = score_statements(job, statements, step)
         return RunReport.of(run.identity, traces, verdicts)
+
+
+def asked_or_found(
+    client: Client, asked: AskedFile, questions: Sequence[GoldQuestion], manner: Manner
+) -> Iterator[tuple[GoldQuestion, Outcome | None]]:
+    """The end of each question: of those asked before the run broke off, what became of them.
+
+    Redis knows that, or the store where Redis has forgotten it; the others are asked.
+    """
+    ids = asked.read()
+    by_id = {ids[each.key]: each for each in questions if each.key in ids}
+    found = set()
+    for name, outcome in client.ended(list(by_id)):
+        found.add(by_id[name].key)
+        yield by_id[name], outcome
+    yield from ask_all(client, [each for each in questions if each.key not in found], manner)
 
 
 def _new_directory(settings: Settings, benchmark: str) -> Path:
