@@ -61,6 +61,7 @@ class Recorder:
         self._on_written = on_written
         self._count = settings.store.batch
         self._longest_pause = settings.store.retry_max_seconds
+        self._wait = min(TAKE_WAIT_SECONDS, settings.broker.socket_timeout_seconds / 2)
         self._failures = 0
         self._batch = Batch()
         self._taken = 0
@@ -76,7 +77,7 @@ class Recorder:
         """Record until `stop`; nothing that is away ends it."""
         while not self._stop.is_set():
             try:
-                self.step()
+                self.step(self._wait)
                 self._failures = 0
                 if self._taken < self._count:
                     self._stop.wait(LINGER_SECONDS)

@@ -200,8 +200,8 @@ class AlphaChange(Base):
 class Tenant(Base):
     """A tenant and SLO class that questions came from, with what retention has removed of them.
 
-    `pruned_…` count questions that are no longer in `workflows`, so that the sum is all there ever
-    were.
+    `pruned_…` count questions that had ended, were not cancelled, and are no longer in `workflows`,
+    so that the sum is all there ever were.
     """
 
     __tablename__ = "tenants"

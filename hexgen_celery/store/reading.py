@@ -20,6 +20,7 @@ from hexgen_celery.store.models import (
     Tenant,
     Workflow,
 )
+from hexgen_celery.store.values import NOT_COUNTED
 from hexgen_celery.workflows.definition import Json
 
 Row = dict[str, Any]
@@ -115,7 +116,7 @@ class StoreReader:
         if not self.exists:
             return []
         ours = Workflow.deployment == self._deployment
-        ended = Workflow.status.not_in(("running", "cancelled"))
+        ended = Workflow.status.not_in(NOT_COUNTED)
         group = (Workflow.tenant, Workflow.slo_class)
         sums = (
             func.count(),

@@ -22,6 +22,7 @@ from hexgen_celery.store.models import (
     Workflow,
 )
 from hexgen_celery.store.records import tenant_key
+from hexgen_celery.store.values import NOT_COUNTED
 from hexgen_celery.store.writing import upsert
 
 DAY_SECONDS = 86_400.0
@@ -105,11 +106,12 @@ def _prune_questions(connection: Connection, before: float, rows: int) -> int:
 
 
 def _count_with_tenants(connection: Connection, names: list[str]) -> None:
+    ended = func.sum(sql_case((Workflow.status.not_in(NOT_COUNTED), 1), else_=0))
     answered = func.sum(sql_case((Workflow.status == "answered", 1), else_=0))
     met = func.sum(sql_case((Workflow.deadline_met != false(), 1), else_=0))
     group = (Workflow.deployment, Workflow.tenant, Workflow.slo_class)
     span = (func.min(Workflow.submitted_at), func.max(Workflow.submitted_at))
-    counted = select(*group, func.count(), answered, met, *span)
+    counted = select(*group, ended, answered, met, *span)
     for row in connection.execute(counted.where(Workflow.id.in_(names)).group_by(*group)):
         deployment, tenant, slo_class, questions, answers, in_time, first, last = row
         key = {"deployment": deployment, **tenant_key(tenant, slo_class)}

@@ -8,6 +8,9 @@ from typing import Any
 
 TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
+NOT_COUNTED = ("running", "cancelled")
+"""Statuses of questions that say nothing about deadlines."""
+
 _LARGEST = 2**31 - 1
 
 

@@ -65,6 +65,7 @@ def test_many_rows_go_in_small_transactions(store: Engine) -> None:
 def test_totals_of_tenants_outlive_their_questions(store: Engine) -> None:
     _fill(store, {"a": 500, "b": 1}, tenant="acme")
     _fill(store, {"c": 500}, tenant="acme", status="failed", deadline_met=False)
+    _fill(store, {"d": 500}, tenant="acme", status="cancelled", deadline_met=False)
     reader = StoreReader(store, samples.DEPLOYMENT)
     before = reader.tenants()
     _pruner(store).prune(NOW)
