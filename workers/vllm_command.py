@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hexgen_celery.settings import InstanceSettings, PoolSettings, VllmSettings
 
 ALL_ADDRESSES = "0.0.0.0"
 HIDDEN = "***"
-SECRETS = frozenset({"VLLM_API_KEY", "HF_TOKEN"})
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 QUIET = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """vLLM reports its use to its makers unless it is told not to."""
 
@@ -52,7 +53,7 @@ class VllmCommand:
     def shown(self) -> str:
         """The command for a person or a shell, with secrets hidden."""
         variables = (
-            f"{name}={HIDDEN if name in SECRETS else shlex.quote(value)}"
+            f"{name}={HIDDEN if SECRET.search(name) else shlex.quote(value)}"
             for name, value in sorted(self.environment.items())
         )
         return " ".join((*variables, shlex.join(self.arguments)))
