@@ -51,11 +51,11 @@ def register_tune(app: Celery, tuner: LiveTuner, interval_seconds: float) -> Non
 
     def run() -> str:
         try:
-            entry = tuner.tick()
+            decided = tuner.tick()
         except redis.RedisError as error:
             log.warning("Redis cannot be reached", error=str(error))
             return "later"
-        return "nothing to do" if entry is None else f"{entry.chosen}"
+        return "; ".join(f"{one.scope} {one.chosen}" for one in decided) or "nothing to do"
 
     app.task(run, name=TUNE, shared=False, ignore_result=True)
     options = {"queue": TUNE_QUEUE, "expires": interval_seconds}

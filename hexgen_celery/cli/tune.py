@@ -82,8 +82,10 @@ def _show_history(entries: list[TuningEntry], as_json: bool) -> None:
     rows = [
         (
             moment(entry.at),
+            entry.scope,
             entry.chosen.get("alpha"),
             "reverted" if entry.reverted else "moved" if entry.moved else "stayed",
+            entry.why,
             entry.questions,
             entry.rate,
             entry.predicted,
@@ -95,8 +97,10 @@ def _show_history(entries: list[TuningEntry], as_json: bool) -> None:
     ]
     columns = (
         "at",
+        "tenant@model",
         "α",
         "",
+        "why",
         "questions",
         "per s",
         "predicted",

@@ -22,8 +22,10 @@ class TuningEntry:
     `chosen` and `incumbent` are dispatch policies with their parameters. `predicted` is the loss
     expected of the chosen one and `measured` the incumbent's in the window, both in the objective's
     unit by the wall clock; `gain` and `confidence` are the simulator's. `review` is how the entry
-    before this one came out, its numbers None where questions had no end. `backoff` stretches the
-    time until the next one.
+    that this one judged came out, its numbers None where questions had no end. `backoff` stretches
+    the time until the next one. `scope` is whose weight it is (`tenant@model`), `why` in a few
+    words why it moved or not, `pending` the time of the entry whose prediction is to be judged
+    next, `steady` whether the backlog stayed bounded in the simulation.
     """
 
     at: float
@@ -41,11 +43,20 @@ class TuningEntry:
     backoff: int = 1
     seconds: float = 0.0
     review: dict[str, Any] | None = field(default=None)
+    scope: str = "@"
+    why: str = ""
+    pending: float = 0.0
+    steady: bool = True
 
     @property
     def prediction(self) -> Prediction:
         """As the next review compares it."""
-        return Prediction(self.predicted, self.rate, self.moved, self.measured)
+        return Prediction(self.predicted, self.rate, self.moved, self.measured, self.steady)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it put another policy in force."""
+        return self.moved or self.reverted
 
     @property
     def error(self) -> float | None:

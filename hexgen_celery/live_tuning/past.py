@@ -69,16 +69,14 @@ def measured_outcomes(recorded: RecordedQuestions, since: float = 0.0) -> list[O
         for record in recorded.records
         if record.submission.submitted_at >= since
     ]
-    return answered + [Outcome(math.inf, 1.0)] * recorded.missed
+    missed = sum(asked.submitted_at >= since for asked in recorded.missed)
+    return answered + [Outcome(math.inf, 1.0)] * missed
 
 
 def arrival_rate(recorded: RecordedQuestions, since: float = 0.0) -> float:
     """Questions per second among those submitted after `since`; 0 where there are too few."""
-    times = sorted(
-        record.submission.submitted_at
-        for record in recorded.records
-        if record.submission.submitted_at >= since
-    )
+    asked = (*(record.submission for record in recorded.records), *recorded.missed)
+    times = sorted(one.submitted_at for one in asked if one.submitted_at >= since)
     if len(times) < 2 or times[-1] <= times[0]:
         return 0.0
     return (len(times) - 1) / (times[-1] - times[0])

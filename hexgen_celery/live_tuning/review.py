@@ -26,12 +26,14 @@ class ReviewRules:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What was expected: the loss in the objective's unit (seconds of the wall clock), at a rate in
-    questions per second. `incumbent_measured`: the loss measured before the move, if any."""
+    questions per second. `incumbent_measured`: the loss measured before the move, if any. One that
+    is not `steady` was of a backlog that grows, whose loss depends on how long one looks."""
 
     loss: float
     rate: float
     moved: bool
     incumbent_measured: float | None = None
+    steady: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,7 @@ def review(
 
     A question without an answer has an infinite latency.
     """
-    if len(outcomes) < rules.least or prediction.rate <= 0:
-        return None
-    if abs(rate - prediction.rate) > rules.drift * prediction.rate:
+    if len(outcomes) < rules.least or is_void(prediction, len(outcomes), rate, rules):
         return None
     measured = objective.loss(outcomes, rate)
     error = _relative(measured, prediction.loss)
@@ -70,6 +70,15 @@ def review(
     before = prediction.incumbent_measured
     worse = before is not None and measured > before
     return Review(len(outcomes), rate, measured, error, wrong, prediction.moved and wrong and worse)
+
+
+def is_void(prediction: Prediction, questions: int, rate: float, rules: ReviewRules) -> bool:
+    """Whether `prediction` will never be judged: it was of a growing backlog, or so many
+    `questions` came at another rate that the load is a different one now."""
+    if prediction.rate <= 0 or not prediction.steady:
+        return True
+    drifted = abs(rate - prediction.rate) > rules.drift * prediction.rate
+    return drifted and questions >= rules.least
 
 
 def next_backoff(backoff: int, seen: Review | None, rules: ReviewRules) -> int:

@@ -52,7 +52,8 @@ class TunerSettings(Section):
     Every `interval_seconds` it replays the last `window_seconds` in the simulator, if at least
     `least_questions` were answered in them, `questions` per candidate with each of `seeds`. A
     prediction that misses by more than `tolerance` (relative) doubles the interval, up to
-    `most_backoff` times. `enabled`: whether `hexgen up` starts one.
+    `most_backoff` times. A move must gain `least_gain` (relative) at least. `tenants` have a weight
+    of their own. `enabled`: whether `hexgen up` starts one.
     """
 
     enabled: bool = False
@@ -64,3 +65,5 @@ class TunerSettings(Section):
     objective: Literal["p95", "attainment", "goodput"] = "p95"
     tolerance: Positive = 0.3
     most_backoff: PositiveInt = 16
+    least_gain: Annotated[float, Field(ge=0, lt=1)] = 0.03
+    tenants: tuple[str, ...] = ()

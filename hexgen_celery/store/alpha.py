@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, func, select
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.keys import Keys
 from hexgen_celery.live_tuning.entries import KEPT, TuningEntry, TuningStore
-from hexgen_celery.policies import PolicyChoice, PolicyStore, scope
+from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.store.engine import naming_a_lost_store
 from hexgen_celery.store.models import AlphaChange
 from hexgen_celery.store.records import Row

@@ -13,7 +13,7 @@ from hexgen_celery.keys import Keys
 from hexgen_celery.trace import FIELD
 from hexgen_celery.tracing.export import exportable, workload_question
 from hexgen_celery.workflows.codec import loads
-from hexgen_celery.workflows.definition import WorkflowStatus
+from hexgen_celery.workflows.definition import Submission, WorkflowStatus
 from hexgen_celery.workloads import Workload
 
 _PAGE = 2000
@@ -25,14 +25,14 @@ class RecordedQuestions:
     """What was found, oldest arrival first.
 
     `forgotten`: how many ended too long ago to be still known (`broker.result_ttl_seconds`).
-    `unanswered`: how many ended without an answer, or had no LLM request; `missed` how many of
-    them failed or expired.
+    `unanswered`: how many ended without an answer, or had no LLM request; `missed` are those of
+    them that failed or expired.
     """
 
     records: tuple[WorkflowRecord, ...]
     forgotten: int = 0
     unanswered: int = 0
-    missed: int = 0
+    missed: tuple[Submission, ...] = ()
 
     @property
     def origin(self) -> float:
@@ -61,7 +61,8 @@ class History:
         `workflow` names the definition they must be of; "" is any.
         """
         found: list[WorkflowRecord] = []
-        forgotten = unanswered = missed = 0
+        missed: list[Submission] = []
+        forgotten = unanswered = 0
         for workflow_id in self._ended(since):
             record = self._store.load(workflow_id)
             if record is None:
@@ -70,13 +71,14 @@ class History:
                 continue
             elif not exportable(record):
                 unanswered += 1
-                missed += record.status in _MISSED
+                if record.status in _MISSED:
+                    missed.append(record.submission)
             else:
                 found.append(record)
             if limit is not None and len(found) == limit:
                 break
         found.sort(key=lambda record: record.submission.submitted_at)
-        return RecordedQuestions(tuple(found), forgotten, unanswered, missed)
+        return RecordedQuestions(tuple(found), forgotten, unanswered, tuple(missed))
 
     def _ended(self, since: float) -> Iterator[str]:
         """Ids of questions, the last that ended first."""

@@ -14,12 +14,15 @@ Loss = Callable[[Sequence[Outcome]], float]
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
     """`confidence`: share of resamples in which the candidate must win. `least_gain`: smallest
-    relative gain worth a move. `resamples` and `block` (questions) of the block bootstrap; blocks
-    keep together what met in the same queues. Fewer blocks than `least_blocks` tell no noise (all
-    resamples of one block are the same): then nothing is moved, and the confidence is 0."""
+    relative gain worth a move; `least_unsteady_gain` where the backlog grows with the candidate,
+    for what that costs depends on how long one looks. `resamples` and `block` (questions) of the
+    block bootstrap; blocks keep together what met in the same queues. Fewer blocks than
+    `least_blocks` tell no noise (all resamples of one block are the same): then nothing is moved,
+    and the confidence is 0."""
 
     confidence: float = 0.9
     least_gain: float = 0.01
+    least_unsteady_gain: float = 0.25
     resamples: int = 200
     block: int = 25
     least_blocks: int = 8

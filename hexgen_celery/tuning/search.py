@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -126,7 +126,11 @@ def conclude(plan: TuningPlan, evaluation: Evaluation) -> Tuning:
     loss = partial(plan.objective.loss, rate=plan.window.rate)
     losses = [sum(loss(run.outcomes) for run in each) / len(each) for each in runs]
     outcomes = [[run.outcomes for run in each] for each in runs]
-    decision = decide(outcomes, incumbent, _lowest(tried, losses), loss, plan.rules)
+    best = _lowest(tried, losses)
+    decision = decide(outcomes, incumbent, best, loss, plan.rules)
+    steady = all(run.stable for run in runs[best])
+    if decision.moved and not steady and decision.gain < plan.rules.least_unsteady_gain:
+        decision = replace(decision, chosen=incumbent, moved=False)
     summaries = tuple(_summary(*row) for row in zip(tried, losses, runs, strict=True))
     return Tuning(
         chosen=tried[decision.chosen],

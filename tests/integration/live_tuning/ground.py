@@ -56,13 +56,25 @@ class Ground:
     def tuner(self, simulator: Any) -> LiveTuner:
         return LiveTuner(self.client, self.keys, self.settings, self.clock, simulator)
 
-    def answer(self, count: int = 40, *, seconds: float = 1.0, every: float = 0.05) -> None:
+    def answer(
+        self,
+        count: int = 40,
+        *,
+        seconds: float = 1.0,
+        every: float = 0.05,
+        tenant: str = "default",
+        model: str = "",
+    ) -> None:
         """`count` questions, one `every` so many seconds, the last of which took `seconds`."""
         now = time.time()
         for number in range(count):
             at = now - seconds - (count - number) * every * self.rng.uniform(0.9, 1.1)
+            options = {"model": model} if model else {}
             asked = replace(
-                make_submission("trace", slo=600, line=LINE), submitted_at=at, deadline=at + 600
+                make_submission("trace", slo=600, line=LINE, **options),
+                submitted_at=at,
+                deadline=at + 600,
+                tenant=tenant,
             )
             self.coordinator.start(asked)
             while self.broker.messages:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
-from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.instances import InstanceDirectory, InstanceRecord
 from hexgen_celery.live_tuning import LiveTuner, TuningEntry
 from hexgen_celery.policies import PolicyChoice, scope
 from hexgen_celery.settings import TunerSettings
 from hexgen_celery.simulator import Choice
 from hexgen_celery.tuning import Decision, Objective, Tuning, TuningPlan
 from hexgen_celery.tuning.search import Tried
-from tests.integration.live_tuning.ground import Ground
+from tests.integration.live_tuning.ground import PROFILE, Ground
 
 
 class Simulator:
     """Says that `alpha` is best and brings `loss`; remembers what it was asked."""
 
-    def __init__(self, alpha: float | None, loss: float) -> None:
+    def __init__(self, alpha: float | None, loss: float, *, steady: bool = True) -> None:
         self.alpha = alpha
         self.loss = loss
+        self.steady = steady
         self.plans: list[TuningPlan] = []
 
     def __call__(self, plan: TuningPlan) -> Tuning:
@@ -30,25 +32,24 @@ class Simulator:
         moved = self.alpha is not None and incumbent.parameters["alpha"] != self.alpha
         better = Choice("alpha", {**incumbent.parameters, "alpha": self.alpha})
         chosen = better if moved else incumbent
-        tried = Tried(chosen, self.loss, self.loss, 1.0, True)
+        tried = Tried(chosen, self.loss, self.loss, 1.0, self.steady)
         decision = Decision(0, moved, 0.2, 0.1, 0.3, 0.95)
         return Tuning(chosen, tried, tried, decision, Objective.P95, plan.window.rate, (tried,))
 
 
 def _tick(ground: Ground, simulator: Simulator, later: float = 0.0) -> TuningEntry:
     ground.clock.advance(later)
-    entry = ground.tuner(simulator).tick()
-    assert entry is not None
+    (entry,) = ground.tuner(simulator).tick()
     return entry
 
 
 def test_with_few_questions_or_no_instance_nothing_is_touched(ground: Ground) -> None:
     simulator = Simulator(0.6, 1.0)
     ground.answer(39)
-    assert ground.tuner(simulator).tick() is None
+    assert ground.tuner(simulator).tick() == []
     ground.answer(1)
     InstanceDirectory(ground.client, ground.keys).withdraw("i1")
-    assert ground.tuner(simulator).tick() is None
+    assert ground.tuner(simulator).tick() == []
     assert simulator.plans == []
     assert ground.policies.read() == {}
 
@@ -71,13 +72,13 @@ def test_a_better_weight_is_put_in_force_with_its_prediction(ground: Ground) -> 
 def test_between_two_intervals_nothing_happens(ground: Ground) -> None:
     ground.answer()
     _tick(ground, Simulator(0.6, 1.0))
-    assert ground.tuner(Simulator(0.7, 1.0)).tick() is None
+    assert ground.tuner(Simulator(0.7, 1.0)).tick() == []
 
 
 def test_another_tuner_at_work_is_left_alone(ground: Ground) -> None:
     ground.answer()
     ground.client.set(ground.keys.tuning, "1")
-    assert ground.tuner(Simulator(0.6, 1.0)).tick() is None
+    assert ground.tuner(Simulator(0.6, 1.0)).tick() == []
 
 
 def test_a_wrong_prediction_that_did_harm_is_taken_back_and_backs_off(ground: Ground) -> None:
@@ -112,20 +113,119 @@ def test_a_right_prediction_keeps_the_pace(ground: Ground) -> None:
 def test_a_policy_without_a_weight_is_left_alone(ground: Ground) -> None:
     ground.policies.set(PolicyChoice("round-robin"))
     ground.answer()
-    assert ground.tuner(Simulator(0.6, 1.0)).tick() is None
+    assert ground.tuner(Simulator(0.6, 1.0)).tick() == []
 
 
 def test_the_simulator_itself_decides_on_a_recorded_window(ground: Ground) -> None:
     ground.answer()
     small = TunerSettings(least_questions=40, questions=20, seeds=1)
     ground.settings = ground.settings.model_copy(update={"tuner": small})
-    entry = LiveTuner(ground.client, ground.keys, ground.settings, ground.clock).tick()
-    assert entry is not None
+    (entry,) = LiveTuner(ground.client, ground.keys, ground.settings, ground.clock).tick()
     assert entry.predicted > 0
     assert entry.chosen["dispatch"] == "alpha"
+
+
+def test_no_second_move_before_the_first_is_judged(ground: Ground) -> None:
+    """A few questions since the move say nothing yet; forty do."""
+    ground.answer(seconds=1.0)
+    first = _tick(ground, Simulator(0.6, 2.8))
+    assert first.moved
+    ground.forget()
+    ground.answer(seconds=1.0)
+    ground.clock.advance(60)
+    waiting = Simulator(0.1, 2.8)
+    assert ground.tuner(waiting).tick() == []
+    assert waiting.plans == []
+    _age(ground, first)
+    judged = _tick(ground, Simulator(0.1, 2.8), later=60)
+    assert judged.review is not None
+    assert judged.moved
+
+
+def test_a_prediction_is_judged_once_enough_questions_came_over_several_decisions(
+    ground: Ground,
+) -> None:
+    ground.answer(seconds=1.0)
+    first = _tick(ground, Simulator(None, 2.8))
+    second = _tick(ground, Simulator(None, 2.8), later=60)
+    assert (second.review, second.pending) == (None, first.at)
+    ground.client.delete(ground.keys.tunings)
+    ground.entries.add(replace(first, at=first.at - 100, pending=first.at - 100))
+    ground.entries.add(replace(second, at=first.at - 40, pending=first.at - 100))
+    third = _tick(ground, Simulator(None, 2.8), later=60)
+    assert third.review is not None
+    assert third.review["questions"] == 40
+    assert third.pending == third.at
+
+
+def test_a_growing_backlog_moves_nothing_and_predicts_nothing(ground: Ground) -> None:
+    ground.answer(seconds=1.0)
+    first = _tick(ground, Simulator(None, 50.0, steady=False))
+    assert (first.moved, first.steady, first.why) == (
+        False,
+        False,
+        "the backlog grows in the simulation",
+    )
+    _age(ground, first)
+    second = _tick(ground, Simulator(None, 2.8), later=60)
+    assert (second.review, second.backoff) == (None, 1)
+
+
+def test_a_window_begins_anew_where_the_cluster_changed(ground: Ground) -> None:
+    ground.answer()
+    assert len(_tick(ground, Simulator(None, 2.8)).chosen) > 0
+    directory = InstanceDirectory(ground.client, ground.keys)
+    second = InstanceRecord("i2", "gpu.a.x", "a", "m", PROFILE, "http://1", "w@h", 64)
+    directory.announce(second)
+    simulator = Simulator(0.9, 2.8)
+    ground.clock.advance(60)
+    assert ground.tuner(simulator).tick() == []
+    assert simulator.plans == []
+    ground.clock.advance(60)
+    assert ground.tuner(simulator).tick() == []
+
+
+def test_wrong_predictions_stretch_the_interval_up_to_the_most(ground: Ground) -> None:
+    """A longer run, sped up: every prediction misses by far, then one is right."""
+    ground.settings = ground.settings.model_copy(
+        update={"tuner": TunerSettings(least_questions=40, interval_seconds=10, most_backoff=4)}
+    )
+    seen = []
+    for predicted in (50.0, 50.0, 50.0, 50.0, 2.8, 2.8):
+        ground.forget()
+        ground.answer(seconds=1.0)
+        ground.clock.advance(60)
+        (entry,) = ground.tuner(Simulator(None, predicted)).tick()
+        seen.append(entry.backoff)
+        early = ground.clock.now()
+        assert ground.tuner(Simulator(None, predicted)).tick() == [], early
+        _age(ground, entry)
+    assert seen == [1, 2, 4, 4, 4, 1]
+
+
+def test_each_model_and_each_named_tenant_has_a_weight_of_its_own(ground: Ground) -> None:
+    directory = InstanceDirectory(ground.client, ground.keys)
+    other = InstanceRecord("o1", "gpu.a.o", "a", "other", PROFILE, "http://1", "w@h", 64)
+    directory.announce(other)
+    ground.settings = ground.settings.model_copy(
+        update={"tuner": TunerSettings(least_questions=40, tenants=("acme",))}
+    )
+    ground.answer(40, tenant="acme", model="m")
+    ground.answer(45, model="other")
+    entries = {entry.scope: entry for entry in ground.tuner(Simulator(0.6, 2.0)).tick()}
+    assert {name: entry.questions for name, entry in entries.items()} == {
+        "@m": 40,
+        "acme@m": 40,
+        "@other": 45,
+    }
+    # What is put in force for the model holds for its tenants as long as they have none.
+    assert set(ground.policies.read()) == {"@m", "@other"}
+    assert entries["acme@m"].incumbent["alpha"] == 0.6
+    assert ground.tuner(Simulator(0.7, 2.0)).tick() == []
 
 
 def _age(ground: Ground, entry: TuningEntry) -> None:
     """Make `entry` older than everything that is answered from now on."""
     ground.client.delete(ground.keys.tunings)
-    ground.entries.add(replace(entry, at=entry.at - 100))
+    at = time.time() - 100
+    ground.entries.add(replace(entry, at=at, pending=at))

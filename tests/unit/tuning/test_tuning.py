@@ -211,6 +211,21 @@ def test_an_incumbent_that_names_no_alpha_is_smoothed_where_it_runs() -> None:
     assert tuning.chosen == Choice("alpha", {"alpha": 0.0})
 
 
+@pytest.mark.parametrize(
+    ("better", "steady", "moved"), [(11.0, True, True), (11.0, False, False), (6.0, False, True)]
+)
+def test_where_the_backlog_grows_only_a_large_gain_moves(
+    better: float, steady: bool, moved: bool
+) -> None:
+    tried = (Choice("alpha", {"alpha": 1.0}), Choice("alpha", {"alpha": 0.2}))
+    bad, good = (Outcome(12.0, 20.0),) * 250, (Outcome(better, 20.0),) * 250
+    runs = ((Repetition(bad, False),), (Repetition(good, steady),))
+    tuning = conclude(plan(policies=Policies(dispatch=tried[0])), Evaluation(tried, runs))
+    assert tuning.decision.moved is moved
+    assert tuning.chosen == tried[1 if moved else 0]
+    assert tuning.prediction.stable is (moved and steady)
+
+
 def test_tuning_repeats_and_does_not_depend_on_processes() -> None:
     first = tune(plan(tried=candidates(alphas=(0.2,))))
     second = tune(plan(tried=candidates(alphas=(0.2,))), processes=2)
