@@ -42,7 +42,8 @@ def run() -> list[Row]:
                 there = new()
                 fill(there, QUESTIONS)
                 rows += _measure(kind, there)
-    return rows
+    start = [_milliseconds(_start) for _ in range(COMMANDS)]
+    return [*rows, measured("real.command_start_ms", start, "ms", what="hexgen --version")]
 
 
 def fill(settings: Settings, questions: int) -> None:
@@ -87,13 +88,11 @@ def _measure(kind: str, settings: Settings) -> list[Row]:
     names = [f"q{chosen.randint(1, QUESTIONS)}" for _ in range(IN_PROCESS)]
     inside = [_milliseconds(lambda name=name: _show(settings, name)) for name in names]  # type: ignore[misc]
     whole = [_milliseconds(lambda name=name: _command(settings, name)) for name in names[:COMMANDS]]  # type: ignore[misc]
-    start = [_milliseconds(_start) for _ in range(COMMANDS)]
     name = f"real.trace_ms_{REQUESTS}_requests_{kind}"
     facts: dict[str, Any] = {"requests": REQUESTS, "questions": QUESTIONS}
     return [
         measured(name, whole, "ms", bar=BAR_MS, what="the command, with Python's start", **facts),
         measured(f"{name}_in_process", inside, "ms", bar=BAR_MS, what="find and draw", **facts),
-        measured(f"real.command_start_ms_{kind}", start, "ms", what="hexgen --version"),
     ]
 
 
