@@ -145,8 +145,11 @@ class RecordStream:
         return [entry for _, rows in _streams(answer) for entry in self._entries(rows)]
 
     def _entries(self, rows: Rows) -> list[Entry]:
-        """The entries of an answer; those that were dropped meanwhile are only names any more."""
-        self._finish([name for name, row in rows if not row])
+        """The entries of an answer; those that were dropped meanwhile are only names any more.
+
+        XAUTOCLAIM before Redis 7 does not even name them; `held` finds them afterwards.
+        """
+        self._finish([name for name, row in rows if name and not row])
         return [
             Entry(name, row["w"], row["k"], row["s"], float(row["t"])) for name, row in rows if row
         ]

@@ -350,3 +350,16 @@ def test_entries_dropped_while_they_were_held_are_forgotten(
     redis_client.xtrim(keys.records, 0)
     assert stream.held(10) == []
     assert redis_client.xpending(keys.records, GROUP)["pending"] == 0
+
+
+def test_entries_dropped_while_a_dead_recorder_held_them_are_forgotten(
+    coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+) -> None:
+    ask(coordinator, broker)
+    dead, other = (RecordStream(redis_client, keys, name) for name in ("r1", "r2"))
+    dead.join()
+    assert dead.take(10, 0.1)
+    redis_client.xtrim(keys.records, 0)
+    assert other.take_over(10, silent_ms=0) == []
+    assert other.held(10) == []
+    assert redis_client.xpending(keys.records, GROUP)["pending"] == 0
