@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hexgen_celery.workflows.prompt_parts import capped, fenced
 from hexgen_celery.workflows.stage_contract import Choice, Contender, Prompt, Question
+from stages.answer_schemas import TESTS, choice_among
 from stages.model_json import read_object, strings
 from stages.prompt_files import prompt_text
 from stages.tails import outcome_section, question_section, sql_section
@@ -21,7 +22,7 @@ class Evaluation:
     def unit_tests_prompt(self, question: Question, contenders: Sequence[Contender]) -> Prompt:
         """Ask for tests as JSON."""
         tail = question_section(question) + _contenders_section(contenders)
-        return Prompt(prompt_text("unit_tests"), tail)
+        return Prompt(prompt_text("unit_tests"), tail, answer_schema=TESTS)
 
     def read_unit_tests(self, text: str) -> tuple[str, ...]:
         """The tests in the answer; none when it is unreadable."""
@@ -34,7 +35,8 @@ class Evaluation:
     ) -> Prompt:
         """Ask for the number of one contender, with a reason, as JSON."""
         tail = question_section(question) + _contenders_section(contenders) + _tests_section(tests)
-        return Prompt(prompt_text("choose"), tail)
+        schema = choice_among(len(contenders))
+        return Prompt(prompt_text("choose"), tail, answer_schema=schema)
 
     def read_choice(self, text: str, contenders: int) -> Choice | None:
         """The choice in the answer, within 1…`contenders`; None when it is unreadable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hexgen_celery.workflows.stage_contract import LinkedSchema, Prompt, Question
+from stages.answer_schemas import LINKED
 from stages.keywords import rule_keywords
 from stages.model_json import read_object, strings
 from stages.prompt_files import prompt_text
@@ -23,7 +24,9 @@ class SchemaLinking:
 
     def prompt(self, question: Question) -> Prompt:
         """Ask for keywords, tables and columns as JSON."""
-        return Prompt(prompt_text("schema_linking"), question_section(question))
+        return Prompt(
+            prompt_text("schema_linking"), question_section(question), answer_schema=LINKED
+        )
 
     def read(self, text: str) -> LinkedSchema:
         """What the answer names; an unreadable one gives an empty schema with a note."""

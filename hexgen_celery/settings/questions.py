@@ -35,7 +35,7 @@ class PipelineSettings(Section):
     `agreement`: how many equal results decide early, 0 for none; `auto` is what was learnt of the
     model. `degrade`: leave optional work out when the deadline comes near. `waves`: ask for
     only as many candidates at a time as could come to the agreement, which takes longer and spends
-    less.
+    less. `structured`: have answers that are JSON kept to their schema by the server.
     """
 
     candidates: Annotated[int, Field(ge=1, le=16)] = 3
@@ -50,6 +50,7 @@ class PipelineSettings(Section):
     waves: bool = False
     agreement: Literal["auto"] | Annotated[int, Field(ge=0, le=16)] = "auto"
     degrade: bool = True
+    structured: bool = False
 
 
 class SqlSettings(Section):

@@ -37,6 +37,7 @@ class PipelineOptions:
     agreement: int = 0
     degrade: bool = True
     waves: bool = False
+    structured: bool = False
     question_key: str = ""
 
     @property

@@ -36,11 +36,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the model samples: limit in tokens, temperature, seed."""
+    """How the model samples: limit in tokens, temperature, seed, and whether it must keep to the
+    schema of an answer that has one."""
 
     max_tokens: int
     temperature: float = 0.0
     seed: int | None = None
+    structured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class RequestWriter:
             max_tokens=sampling.max_tokens,
             temperature=sampling.temperature,
             seed=sampling.seed,
+            response_format=_response_format(prompt, place) if sampling.structured else None,
             metadata=request_metadata(submission, place, parts, tokens, question_key),
         )
         spec = NodeSpec(place.id, NodeKind.LLM, place.stage, place.step, call, place.after)
@@ -107,6 +110,14 @@ class RequestWriter:
     def expected_step(self, step: str, database: str, stage: str = "") -> float:
         """Tokens the answer to such a step is expected to have."""
         return self._lengths.expected(stage, step, database)
+
+
+def _response_format(prompt: Prompt, place: Place) -> Json | None:
+    """OpenAI's way to ask for an answer that keeps to a JSON schema."""
+    if prompt.answer_schema is None:
+        return None
+    named = {"name": place.step, "schema": dict(prompt.answer_schema), "strict": True}
+    return {"type": "json_schema", "json_schema": named}
 
 
 def request_metadata(

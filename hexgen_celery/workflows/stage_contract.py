@@ -7,7 +7,7 @@ reading it returns a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -35,11 +35,15 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One request's text: `instructions` are the same for every question (shared by caches), the
-    database's schema follows unless `with_schema` is false, and `tail` depends on the question."""
+    database's schema follows unless `with_schema` is false, and `tail` depends on the question.
+
+    `answer_schema` is the JSON schema of an answer that is a JSON object; a server that can is made
+    to keep to it where the option `structured` is on."""
 
     instructions: str
     tail: str
     with_schema: bool = True
+    answer_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,12 @@ class TextToSql:
         seed: int | None = None,
     ) -> Planned:
         options = progress.options
-        sampling = Sampling(options.max_tokens, temperature, options.seed if seed is None else seed)
+        sampling = Sampling(
+            options.max_tokens,
+            temperature,
+            options.seed if seed is None else seed,
+            options.structured,
+        )
         return self._writer.write(
             progress.submission,
             place,

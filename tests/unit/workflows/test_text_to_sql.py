@@ -332,6 +332,33 @@ def test_sampling_follows_the_options() -> None:
     assert (link.temperature, link.seed) == (0.0, 40)
 
 
+@pytest.mark.parametrize("structured", [True, False])
+def test_answers_that_are_json_are_kept_to_their_schema_where_wanted(structured: bool) -> None:
+    run, model = shop_question(
+        {
+            "candidate.1": fence(GOOD),
+            "candidate.2": fence(OTHER),
+            "candidate.3": fence(THIRD),
+            "unit_tests": '{"tests": ["any"]}',
+            "choose": '{"choice": 2, "reason": "it reads well"}',
+        },
+        options={"structured": structured, "linking": "model"},
+    )
+    run.run()
+    formats = {
+        name: spec.call.response_format
+        for name, spec in model.specs.items()
+        if isinstance(spec.call, LlmCall)
+    }
+    with_schema = {name for name, wanted in formats.items() if wanted is not None}
+    assert with_schema == ({"link", "unit_tests", "choose"} if structured else set())
+    if structured:
+        choose = formats["choose"]
+        assert choose is not None
+        assert choose["type"] == "json_schema"
+        assert choose["json_schema"]["schema"]["properties"]["choice"] == {"enum": [1, 2, 3]}
+
+
 def test_options_stay_as_they_were_when_the_question_began() -> None:
     run, model = shop_question({}, otherwise=fence(GOOD), options={"candidates": 2})
     outcome = run._apply(run.definition.begin(run.submission))
