@@ -67,7 +67,9 @@ def cpu_vllm_cluster(directory: Path) -> str:
         'dtype = "bfloat16"\nenforce_eager = true\ncpu_kv_gib = 1\ncpu_cores = "0"\n'
     )
     pool = _pool("cpu", "demo", SMALL_MODEL, profile)
-    return _document(directory, "[pipeline]\nmax_tokens = 192\n", [pool + instance])
+    return _document(
+        directory, "[pipeline]\nmax_tokens = 192\nstructured = true\n", [pool + instance]
+    )
 
 
 def _document(directory: Path, head: str, pools: Iterable[str]) -> str:

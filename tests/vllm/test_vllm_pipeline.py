@@ -37,6 +37,7 @@ OPTIONS = {
     "degrade": False,
     "max_tokens": 160,
     "temperature": 0.9,
+    "structured": True,
 }
 
 
@@ -109,6 +110,18 @@ def test_every_stage_was_done_by_the_model(asked: Asked) -> None:
         if candidate["rounds"] > 0 and candidate["first"].get("status") != "ok"
     ]
     assert failed_first
+
+
+def test_answers_that_are_json_kept_to_their_schema(asked: Asked) -> None:
+    """What was not cut off at the limit of its tokens could be read."""
+    linked = [
+        (answer.detail["linked"]["note"], request["finish_reason"])
+        for answer in asked.answered
+        for request in asked.requests(answer)
+        if request["stage"] == "schema_linking"
+    ]
+    assert linked
+    assert all(note == "" for note, finish in linked if finish == "stop")
 
 
 def test_the_second_question_on_a_database_finds_its_prompt_cached(asked: Asked) -> None:
