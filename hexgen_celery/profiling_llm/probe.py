@@ -65,10 +65,11 @@ class Prober:
     def decode(self, batch: int, context: int, steps: int, repeats: int) -> DecodeSample:
         """The least disturbed of `repeats` batches of prompts of about `context` tokens.
 
-        The request that got its first token last decoded beside all the others.
+        The request that got its first token last decoded beside the others.
         """
-        samples = [self._decode_once(batch, context, steps) for _ in range(repeats)]
-        return min(samples, key=lambda sample: sample.step_seconds)
+        batches = [self._decode_once(batch, context, steps) for _ in range(repeats)]
+        # By the end and not by the step: a first token that is late makes the steps look short.
+        return decode_sample(min(batches, key=lambda answers: max(one.seconds for one in answers)))
 
     def cache_effect(self, tokens: int) -> CacheEffect:
         """One prompt twice in a row."""
@@ -82,13 +83,10 @@ class Prober:
             warm.cached_tokens,
         )
 
-    def _decode_once(self, batch: int, context: int, steps: int) -> DecodeSample:
+    def _decode_once(self, batch: int, context: int, steps: int) -> list[Completion]:
         prompts = [self._prompt(context) for _ in range(batch)]
         with ThreadPoolExecutor(batch) as pool:
-            answers = list(pool.map(lambda prompt: self._ask(prompt, steps + 1), prompts))
-        last = max(answers, key=lambda answer: answer.first_token_seconds)
-        seconds = (last.seconds - last.first_token_seconds) / max(1, last.output_tokens - 1)
-        return DecodeSample(batch, _context(answers, steps), seconds)
+            return list(pool.map(lambda prompt: self._ask(prompt, steps + 1), prompts))
 
     def _ask(
         self, prompt: str, output_tokens: int, metadata: dict[str, str] | None = None
@@ -111,6 +109,30 @@ class Prober:
         return " ".join((f"{self._rng.random()}", *self._rng.choices(WORDS, k=words)))
 
 
-def _context(answers: Sequence[Completion], steps: int) -> float:
-    """The context of all sequences together, half way through the decode."""
-    return sum(answer.input_tokens for answer in answers) + len(answers) * steps / 2
+def decode_sample(answers: Sequence[Completion]) -> DecodeSample:
+    """A step's duration, batch and context while the request decoded that got its first token last.
+
+    All were asked at one moment. Some may end before the last one does, when the prompts of the
+    batch took many steps: so batch and context are means over the time in which it decoded.
+    """
+    last = max(answers, key=lambda answer: answer.first_token_seconds)
+    begin, end = last.first_token_seconds, last.seconds
+    seconds = (end - begin) / max(1, last.output_tokens - 1)
+    if end <= begin:
+        return DecodeSample(len(answers), sum(answer.input_tokens for answer in answers), seconds)
+    batch = context = 0.0
+    for answer in answers:
+        until = min(answer.seconds, end)
+        share = max(0.0, until - begin) / (end - begin)
+        batch += share
+        context += share * (answer.input_tokens + _generated(answer, (begin + until) / 2))
+    return DecodeSample(batch, context, seconds)
+
+
+def _generated(answer: Completion, at: float) -> float:
+    """Tokens that it had `at` seconds after it was asked, taking its steps as equally long."""
+    decoding = answer.seconds - answer.first_token_seconds
+    if decoding <= 0:
+        return float(answer.output_tokens)
+    done = min(1.0, max(0.0, (at - answer.first_token_seconds) / decoding))
+    return 1 + done * (answer.output_tokens - 1)

@@ -23,9 +23,9 @@ class PrefillSample:
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """One decode step of `batch` sequences with `context_tokens` of context in all."""
+    """One decode step of `batch` sequences (a mean) with `context_tokens` of context in all."""
 
-    batch: int
+    batch: float
     context_tokens: float
     step_seconds: float
 

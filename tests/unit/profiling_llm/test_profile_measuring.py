@@ -28,7 +28,7 @@ class SlowProbe:
         return CacheEffect(tokens, 1.0, 1.0, 0)
 
 
-def _measure(plan: MeasuringPlan) -> tuple[SlowProbe, list[int], list[int]]:
+def _measure(plan: MeasuringPlan) -> tuple[SlowProbe, list[int], list[float]]:
     probe = SlowProbe()
     measured = measure(probe, plan, lambda: probe.now)
     return probe, [s.tokens for s in measured.prefill], [s.batch for s in measured.decode]
