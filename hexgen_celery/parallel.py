@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
+from hexgen_celery.named_modules import register_policies, registered_modules
+
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
@@ -28,7 +30,12 @@ def map_unordered(
     if processes <= 1:
         yield from ((item, function(item)) for item in items)
         return
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        processes,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=register_policies,
+        initargs=(registered_modules(),),
+    )
     try:
         futures = {pool.submit(function, item): item for item in items}
         for future in as_completed(futures):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.output import console, json_option, print_json, table
 from hexgen_celery.core.admission import ADMISSION
 from hexgen_celery.core.dispatch import DISPATCH
@@ -15,6 +16,7 @@ from hexgen_celery.core.registry import Registry
 from hexgen_celery.core.stealing import STEALING
 from hexgen_celery.declared_fleet import read_fleet
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.named_modules import register_policies
 from hexgen_celery.simulator import (
     ARRIVALS,
     RECORDED,
@@ -94,8 +96,10 @@ SHOWN = (
     help=f"A parameter of a policy; GROUP is one of {', '.join(GROUPS)}. May be repeated.",
 )
 @json_option
-def simulate_command(as_json: bool, **options: Any) -> None:
+@click.pass_context
+def simulate_command(context: click.Context, /, as_json: bool, **options: Any) -> None:
     """Simulate WORKLOAD (canonical, published or recorded) and show latencies and deadlines."""
+    register_policies(context.ensure_object(CliContext).settings.policy_modules)
     try:
         config = _config(options)
         config, capacity_rate = _with_rate(config, options["load"], options["rate"])

@@ -12,6 +12,7 @@ from hexgen_celery.core.dispatch import DISPATCH
 from hexgen_celery.declared_fleet import read_fleet
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.live_tuning import TuningEntry
+from hexgen_celery.named_modules import register_policies
 from hexgen_celery.parallel import usable_processes
 from hexgen_celery.simulator import Choice, Policies
 from hexgen_celery.tuning import Objective, Tuning, TuningPlan, candidates, tune, window_of
@@ -64,6 +65,7 @@ def tune_command(
     if workload is None:
         raise click.UsageError("name a WORKLOAD, or give --history")
     options["workload"] = workload
+    register_policies(context.ensure_object(CliContext).settings.policy_modules)
     try:
         plan = _plan(options)
         tuning = tune(plan, options["processes"] or usable_processes())

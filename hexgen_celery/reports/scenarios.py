@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hexgen_celery.core.order import ClaimRules
@@ -247,3 +248,16 @@ def quick_matrix() -> Matrix:
         search_seeds=0,
         length=Length(questions=120, warmup=30),
     )
+
+
+def with_others(matrix: Matrix, others: Iterable[Variant]) -> Matrix:
+    """`matrix` with further variants in every table and search that does not have them yet."""
+    added = tuple(others)
+
+    def extended(variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        known = {one.label for one in variants}
+        return (*variants, *(one for one in added if one.label not in known))
+
+    sections = tuple(replace(one, variants=extended(one.variants)) for one in matrix.sections)
+    searched = extended(matrix.searched) if matrix.searched else ()
+    return replace(matrix, sections=sections, searched=searched)

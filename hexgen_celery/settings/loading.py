@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.named_modules import register_policies
 from hexgen_celery.settings.problems import invalid_settings, misspelt_variable
 from hexgen_celery.settings.root import Settings
 
@@ -18,10 +19,15 @@ from hexgen_celery.settings.root import Settings
 def load_settings(path: Path | str | None = None) -> Settings:
     """Read the configuration from `path`, else `HEXGEN_CONFIG`, else `hexgen.toml`, else defaults.
 
+    The policies of `policy_modules` are registered, so that whoever reads it knows them.
+
     Raises:
-        InvalidSettings: the file is missing or unreadable, or a value is unknown or impossible.
+        InvalidSettings: the file is missing or unreadable, a value is unknown or impossible, or a
+            policy module cannot be imported.
     """
-    return _validated(_read_toml(_config_path(path)))
+    settings = _validated(_read_toml(_config_path(path)))
+    register_policies(settings.policy_modules)
+    return settings
 
 
 def _config_path(path: Path | str | None) -> Path | None:

@@ -62,6 +62,7 @@ class Settings(BaseSettings):
     tenants: tuple[TenantSettings, ...] = ()
     stages_module: str = "stages"
     workflow_modules: tuple[str, ...] = ()
+    policy_modules: tuple[str, ...] = ()
 
     @field_validator("pools")
     @classmethod

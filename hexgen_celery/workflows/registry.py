@@ -6,12 +6,12 @@ package does not depend on what is written for it.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.named_modules import import_named
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.agreement import learnt_agreement
 from hexgen_celery.workflows.chat import Chat
@@ -95,19 +95,13 @@ def _further(tools: Tools) -> Iterable[Definition]:
 
 
 def _builder(module_name: str, function: str, field: str) -> Callable[..., Any]:
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InvalidSettings(
-            f"{field}: {module_name!r} cannot be imported: {error}",
-            field=field,
-            hint="name a module that can be imported; the shipped stages are in 'stages'",
-        ) from error
+    hint = "name a module that can be imported; the shipped stages are in 'stages'"
+    module = import_named(module_name, field, hint)
     builder: Callable[..., Any] | None = getattr(module, function, None)
     if builder is None:
         raise InvalidSettings(
             f"{field}: {module_name!r} has no function {function}",
             field=field,
-            hint=f"define {function} in it; docs/workflows.md shows how",
+            hint=f"define {function} in it; docs/writing-a-workflow.md shows how",
         )
     return builder
