@@ -1,4 +1,4 @@
-"""`.ci/run` and `.ci/test-vllm`: what was not tested looks neither like success nor like failure."""
+"""`.ci/run` and `.ci/test-vllm`: what was not tested looks neither like success nor failure."""
 
 from __future__ import annotations
 
