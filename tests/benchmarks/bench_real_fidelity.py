@@ -91,7 +91,9 @@ def _profile(url: str) -> Profile:
         hexgen = str(Path(sys.executable).with_name("hexgen"))
         command = [hexgen, "profile", url, "--gpu", "cpu", *limits]
         command += ["--seconds", str(PROFILE_SECONDS), "--output", str(path), "--json"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"hexgen profile ended with {done.returncode}: {done.stderr}")
         (OUTPUT / "profile.json").write_text(done.stdout, encoding="utf-8")
     return load_profile(path)
 

@@ -7,7 +7,6 @@ LLM worker, once straight from eight threads; alternately, each time with an emp
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hexgen_celery.api import Client
+from hexgen_celery.demo.build import data_directory
 from hexgen_celery.llm import ChatRequest, LlmClient
 from hexgen_celery.names import ASK
 from hexgen_celery.workflows.synthetic import text_of_tokens
@@ -24,12 +24,12 @@ from tests.benchmarks.real_vllm import (
     ServerLimits,
     beside_the_engine,
     forget_prefixes,
-    rough_profile,
     stack_before,
     vllm_server,
 )
 from tests.benchmarks.rows import Row, measured
 
+PROFILE = Path(str(data_directory() / "cpu-x1-smollm2-135m.toml"))
 IN_FLIGHT = 8
 REQUESTS = 40
 INPUT_TOKENS = 256
@@ -45,9 +45,8 @@ def run() -> list[Row]:
     limits = ServerLimits(sequences=IN_FLIGHT)
     with (
         beside_the_engine(),
-        tempfile.TemporaryDirectory() as made,
         vllm_server(limits) as url,
-        stack_before(url, rough_profile(Path(made), limits), IN_FLIGHT) as client,
+        stack_before(url, PROFILE, IN_FLIGHT) as client,
         LlmClient(url) as direct,
     ):
         _through_the_stack(client, url, IN_FLIGHT)

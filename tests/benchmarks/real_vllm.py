@@ -212,27 +212,3 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind((LOOPBACK, 0))
         return int(found.getsockname()[1])
-
-
-def rough_profile(directory: Path, limits: ServerLimits) -> Path:
-    """A profile of such a server that was not measured: for runs that predict nothing."""
-    numbers = {
-        "prefill_tokens_per_second": 1500.0,
-        "prefill_quadratic": 1e-7,
-        "decode_base": 0.05,
-        "decode_per_sequence": 0.001,
-        "decode_per_context_token": 1e-6,
-        "kv_tokens": 46_592,
-        "max_sequences": limits.sequences,
-        "max_model_len": limits.context,
-        "max_batched_tokens": limits.batched_tokens,
-        "block_tokens": 128,
-    }
-    lines = [f'name = "cpu-x1-{MODEL}"', 'gpu = "cpu"', "gpus = 1", f'model = "{MODEL}"']
-    lines += [
-        f'{name} = {{ value = {value}, kind = "modelled", source = "seen on two cores" }}'
-        for name, value in numbers.items()
-    ]
-    path = directory / f"cpu-x1-{MODEL}.toml"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
