@@ -21,7 +21,8 @@ _SEPARATOR = re.compile(r"[\s,;-]*")
 def named_columns(statement: Statement, hint: str) -> Iterator[Proposal]:
     """Items of the outermost SELECT list taken apart, where `hint` names their columns."""
     spans = item_spans(statement.sql, statement.tree)
-    selects = statement.tree.selects if isinstance(statement.tree, exp.Select) else []
+    tree = statement.tree
+    selects = tree.selects if isinstance(tree, exp.Select) and not _by_number(tree) else []
     edits = [
         edit
         for item, span in zip(selects, spans, strict=False)
@@ -36,6 +37,8 @@ def _apart(statement: Statement, item: exp.Expr, span: Span, hint: str) -> list[
     if columns is None or len(columns) < 2:
         return []
     if not all(_names(hint, column.name) for column in columns):
+        return []
+    if any(ordered.args.get("desc") for ordered in _uses(statement.tree, "order", item.alias)):
         return []
     reaches = [reach for column in columns if (reach := reach_of(column)) is not None]
     listed = ", ".join(statement.sql[slice(*reach)] for reach in reaches)
@@ -61,11 +64,36 @@ def _names(hint: str, column: str) -> bool:
     return bool(column) and re.search(pattern, hint, re.IGNORECASE) is not None
 
 
+def _by_number(tree: exp.Select) -> bool:
+    """Whether GROUP BY or ORDER BY counts the items, so that none may be taken apart."""
+    clauses = (tree.args.get(name) for name in ("group", "order"))
+    items = [item for clause in clauses if clause is not None for item in clause.expressions]
+    return any(isinstance(item.unnest(), exp.Literal) for item in map(_bare, items))
+
+
+def _bare(item: exp.Expr) -> exp.Expr:
+    return item.this if isinstance(item, exp.Ordered) else item
+
+
 def _references(tree: exp.Expr, alias: str, listed: str) -> Iterator[Edit]:
     """Where GROUP BY and ORDER BY use the item's alias, which goes with the item."""
-    clauses = (tree.args.get(name) for name in ("group", "order"))
-    for clause in clauses:
-        for column in clause.find_all(exp.Column) if clause is not None and alias else ():
-            reach = reach_of(column)
-            if not column.table and column.name.lower() == alias.lower() and reach is not None:
-                yield Edit(*reach, listed)
+    for name in ("group", "order"):
+        for use in _uses(tree, name, alias):
+            for column in use.find_all(exp.Column):
+                reach = reach_of(column)
+                if _is_alias(column, alias) and reach is not None:
+                    yield Edit(*reach, listed)
+
+
+def _uses(tree: exp.Expr, clause: str, alias: str) -> list[exp.Expr]:
+    """The expressions of GROUP BY (`group`) or ORDER BY (`order`) that use the alias."""
+    listed = tree.args[clause].expressions if tree.args.get(clause) is not None else []
+    return [
+        each
+        for each in listed
+        if any(_is_alias(column, alias) for column in each.find_all(exp.Column))
+    ]
+
+
+def _is_alias(column: exp.Column, alias: str) -> bool:
+    return bool(alias) and not column.table and column.name.lower() == alias.lower()

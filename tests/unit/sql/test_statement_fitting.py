@@ -152,6 +152,11 @@ HINT = "full name refers to first_name, last_name"
             "SELECT first_name || ' ' || last_name AS n, SUM(visits) FROM member GROUP BY n",
             "SELECT first_name, last_name, SUM(visits) FROM member GROUP BY first_name, last_name",
         ),
+        (
+            "SELECT first_name || last_name AS n, visits FROM member ORDER BY visits DESC, n",
+            "SELECT first_name, last_name, visits FROM member ORDER BY visits DESC, "
+            "first_name, last_name",
+        ),
     ],
 )
 def test_columns_that_the_hint_names_are_not_glued(fitter: Fitter, sql: str, fitted: str) -> None:
@@ -171,6 +176,9 @@ def test_columns_that_the_hint_names_are_not_glued(fitter: Fitter, sql: str, fit
         ),
         ("SELECT n FROM (SELECT first_name || last_name AS n FROM member)", HINT),
         ("SELECT first_name || last_name AS n FROM member WHERE n LIKE 'A%'", HINT),
+        ("SELECT first_name || last_name, SUM(visits) FROM member GROUP BY 1", HINT),
+        ("SELECT first_name || last_name, visits FROM member ORDER BY 2 DESC", HINT),
+        ("SELECT first_name || last_name AS n FROM member ORDER BY n DESC", HINT),
     ],
 )
 def test_other_texts_stay_whole(fitter: Fitter, sql: str, hint: str) -> None:
