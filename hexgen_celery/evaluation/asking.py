@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from hexgen_celery.answers import Outcome
@@ -71,11 +72,9 @@ def ask_all(
     waiting = iter(questions)
     flights: dict[str, _Flight] = {}
     while True:
-        for question in waiting:
+        for question in islice(waiting, manner.parallel - len(flights)):
             flight = _send(client, question, manner)
             flights[flight.pending.id] = flight
-            if len(flights) >= manner.parallel:
-                break
         if not flights:
             return
         yield from _next_ends(client, flights)

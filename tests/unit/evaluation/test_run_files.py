@@ -92,6 +92,7 @@ class Client:
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     open: int = 0
     most: int = 0
+    early_ends_of_waiting: int = 0
 
     def ask(
         self,
@@ -111,6 +112,9 @@ class Client:
         self, pendings: Iterable[Pending], *, timeout: float | None = None
     ) -> Iterator[tuple[Pending, Outcome]]:
         waiting = {pending.id: pending for pending in pendings}
+        if self.early_ends_of_waiting:
+            self.early_ends_of_waiting -= 1
+            return
         for name in self.ends:
             if name in waiting:
                 self.open -= 1
@@ -124,6 +128,12 @@ def test_no_more_questions_are_open_than_allowed() -> None:
     assert sorted(ended) == [question.key for question in QUESTIONS]
     assert client.most == 2
     assert client.asked[0] == ("hint 0", {"candidates": 2, "question_key": "shop:0"})
+
+
+def test_a_wait_that_ends_early_opens_no_further_question() -> None:
+    client = Client([question.question for question in QUESTIONS], early_ends_of_waiting=2)
+    assert len(list(ask_all(client, QUESTIONS, Manner(60.0, {}, parallel=1)))) == len(QUESTIONS)
+    assert client.most == 1
 
 
 def test_a_question_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
