@@ -17,6 +17,7 @@ from hexgen_celery.api import Question
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import console, json_option, print_json, seconds, table
 from hexgen_celery.errors import InvalidSubmission
+from hexgen_celery.submission import TEXT_TO_SQL
 
 _GRACE_SECONDS = 15.0
 _SHOWN_ROWS = 50
@@ -24,8 +25,8 @@ _SHOWN_ROWS = 50
 
 @click.command("ask")
 @click.argument("question")
-@click.option("--db", "database", required=True, help="Name of a registered database.")
-@click.option("--slo", type=float, help="Seconds the answer may take.")
+@click.option("--db", "database", default="", help="Name of a registered database.")
+@click.option("--slo", "slo_seconds", type=float, help="Seconds the answer may take.")
 @click.option("--evidence", default="", help="Hints on the question or the data.")
 @click.option("--tenant", default=None, help="Who asks.")
 @click.option("--class", "slo_class", default=None, help="An SLO class of the tenant.")
@@ -37,31 +38,22 @@ _SHOWN_ROWS = 50
     metavar="NAME=VALUE",
     help="A setting of the workflow for this question, such as candidates=5.",
 )
+@click.option(
+    "--workflow", default=TEXT_TO_SQL, show_default=True, help="The workflow that answers."
+)
 @click.option("--no-wait", is_flag=True, help="Print the id and return.")
 @json_option
 @pass_cli
 def ask_command(
     cli: CliContext,
-    question: str,
-    database: str,
-    slo: float | None,
-    evidence: str,
-    tenant: str | None,
-    slo_class: str | None,
+    /,
     options: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
+    **asked: Any,
 ) -> int:
     """Ask QUESTION and wait for the answer."""
-    pending = cli.client.ask(
-        question,
-        database,
-        slo,
-        evidence=evidence,
-        tenant=tenant,
-        options=read_options(options),
-        slo_class=slo_class,
-    )
+    (pending,) = cli.client.ask_many([Question(**asked, options=read_options(options))])
     if no_wait:
         print_json({"id": pending.id}) if as_json else console.print(pending.id)
         return 0
@@ -186,24 +178,32 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def show_outcome(outcome: Outcome) -> None:
-    """Print rows, SQL and times, or what went wrong."""
+    """Print rows, SQL or text, and times, or what went wrong."""
     if isinstance(outcome, NoAnswer):
         console.print(Text(str(outcome), style="red"), soft_wrap=True)
         if outcome.last_sql:
             console.print(Text(outcome.last_sql), soft_wrap=True)
         return
-    console.print(table("", outcome.columns, outcome.rows[:_SHOWN_ROWS]))
-    if len(outcome.rows) > _SHOWN_ROWS or outcome.truncated:
-        cut = ", cut by the row limit" if outcome.truncated else ""
-        console.print(f"({_SHOWN_ROWS} of {len(outcome.rows)} rows shown{cut})", style="dim")
-    console.print(Text(outcome.sql), soft_wrap=True)
-    console.print(Text(f"why: {outcome.why}", style="dim"))
+    if outcome.columns:
+        _show_rows(outcome)
+    if text := outcome.detail.get("text"):
+        console.print(Text(str(text)), soft_wrap=True)
+    if outcome.why:
+        console.print(Text(f"why: {outcome.why}", style="dim"))
     for warning in outcome.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(
         f"{outcome.id}  {seconds(outcome.latency_seconds)} of {outcome.slo_seconds:g} s  "
         f"{_deadline(outcome)}  {outcome.tokens.input}+{outcome.tokens.output} tokens"
     )
+
+
+def _show_rows(answer: Answer) -> None:
+    console.print(table("", answer.columns, answer.rows[:_SHOWN_ROWS]))
+    if len(answer.rows) > _SHOWN_ROWS or answer.truncated:
+        cut = ", cut by the row limit" if answer.truncated else ""
+        console.print(f"({_SHOWN_ROWS} of {len(answer.rows)} rows shown{cut})", style="dim")
+    console.print(Text(answer.sql), soft_wrap=True)
 
 
 def show_line(outcome: Outcome) -> None:

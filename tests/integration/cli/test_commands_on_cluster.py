@@ -81,6 +81,20 @@ def test_ask_shows_rows_sql_and_deadline(cluster: RunningCluster, shown: Any) ->
     assert shown.json["rows"] == [["Nara"], ["Reykjavík"], ["Tokyo"]]
 
 
+def test_ask_of_another_workflow_needs_no_database_and_shows_its_text(
+    cluster: RunningCluster, shown: Any
+) -> None:
+    asked = ("ask", "Say something.", "--workflow", "chat", "--slo", "60", "-o", "max_tokens=20")
+    assert cluster.hexgen(*asked) == 0
+    text = shown.text
+    assert "deadline met" in text
+    assert "SELECT" not in text
+    assert cluster.hexgen(*asked, "--json") == 0
+    assert shown.json["text"]
+    assert cluster.hexgen("ask", "Which?", "--db", "cities", "--workflow", "nobodys") == 1
+    assert "nobodys" in shown.text
+
+
 def test_ask_says_why_there_is_no_answer(cluster: RunningCluster, shown: Any) -> None:
     # Without a question key the emulated servers have no recorded answer, so the question fails.
     assert cluster.hexgen("ask", "Which cities?", "--db", "cities", "--slo", "60") == 1
@@ -244,6 +258,7 @@ def test_doctor_tells_declared_servers_that_do_not_run(
     [
         (("ask", "Which?", "--db", "citis"), "unknown database 'citis'"),
         (("ask", "", "--db", "cities"), "question is empty"),
+        (("ask", "Which?"), "database is empty"),
         (("ask", "Which?", "--db", "cities", "--slo", "0"), "slo_seconds"),
         (("ask", "Which?", "--db", "cities", "-o", "candidates=99"), "candidates"),
         (("ask", "Which?", "--db", "cities", "-o", "candidates"), "is no option"),
