@@ -18,6 +18,8 @@ from hexgen_celery.settings import Settings
 
 HEALTH_CHECK_SECONDS = 25
 RETRIES = 3
+_AWAY = (redis.ConnectionError, redis.TimeoutError)
+_REFUSALS = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "NOREPLICAS ")
 BACKOFF_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 
@@ -42,6 +44,16 @@ def connect_binary(settings: Settings) -> redis.Redis:
         InvalidSettings: the URL or the password file is unusable.
     """
     return _checked(settings, decode=False)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same command may succeed a moment later: Redis is away, or takes no writes now.
+
+    Inside a script the refusal is only a part of the error's text, in all versions before 7.
+    """
+    if isinstance(error, (*_AWAY, redis.exceptions.OutOfMemoryError, redis.ReadOnlyError)):
+        return True
+    return isinstance(error, redis.ResponseError) and any(word in str(error) for word in _REFUSALS)
 
 
 def lost_broker(error: Exception) -> BrokerUnavailable:

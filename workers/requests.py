@@ -12,6 +12,7 @@ import tenacity
 
 from hexgen_celery.errors import HexgenError, ModelUnavailable, RequestCancelled
 from hexgen_celery.llm import CancelToken
+from hexgen_celery.redis_client import may_pass
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json
 from workers.cancellation import SHUTDOWN, InFlight, Running
@@ -98,7 +99,7 @@ class RequestRunner:
         self._in_flight = in_flight
         self._place = place
         self._retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type((redis.ConnectionError, redis.TimeoutError)),
+            retry=tenacity.retry_if_exception(may_pass),
             wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
             stop=tenacity.stop_after_delay(patience_seconds),
             reraise=True,

@@ -189,6 +189,29 @@ def test_a_short_outage_of_redis_is_sat_out() -> None:
     assert _runner(transitions, lambda _: Done({})).run("w", "link", 2) == "done"
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        redis.exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        redis.ReadOnlyError("You can't write against a read only replica."),
+        redis.ResponseError("Error running script: @user_script: 9: -OOM command not allowed"),
+        redis.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"),
+    ],
+)
+def test_a_redis_that_takes_no_writes_for_a_moment_is_sat_out(refusal: redis.RedisError) -> None:
+    """What a server has generated for seconds is worth more than one try to say so."""
+    transitions = _Transitions()
+    transitions.trouble = [refusal, refusal]
+    assert _runner(transitions, lambda _: Done({})).run("w", "link", 2) == "done"
+
+
+def test_what_redis_will_never_take_is_not_tried_again() -> None:
+    transitions = _Transitions()
+    transitions.trouble = [redis.ResponseError("WRONGTYPE Operation against a key")]
+    assert _runner(transitions, lambda _: Done({})).run("w", "link", 2) == "lost"
+    assert transitions.trouble == []
+
+
 def test_a_long_outage_leaves_the_request_to_the_sweep() -> None:
     transitions = _Transitions()
     transitions.trouble = [redis.ConnectionError("gone")] * 1000
