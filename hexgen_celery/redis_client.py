@@ -146,6 +146,12 @@ def _unavailable(settings: Settings, error: redis.RedisError) -> BrokerUnavailab
             field="broker.password_file",
             hint="set user and password in broker.url, or the password in broker.password_file",
         )
+    if isinstance(error, redis.ResponseError) and may_pass(error):
+        return BrokerUnavailable(
+            f"Redis at {place} refuses commands: {error}",
+            field="broker.url",
+            hint="free memory or disk space on its host; `redis-cli info persistence` says more",
+        )
     return BrokerUnavailable(
         f"Redis at {place} cannot be reached: {error}",
         field="broker.url",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,3 +75,23 @@ def test_an_unusable_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidSettings) as refusal:
         connect(settings_for(url))
     assert refusal.value.field == "broker.url"
+
+
+def test_a_redis_that_cannot_write_to_its_disk_is_not_called_away(tmp_path: Path) -> None:
+    """It answers even PING with MISCONF then."""
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    with EmbeddedRedis(tmp_path / "redis") as server:
+        settings = settings_for(server.url)
+        with connect(settings) as client:
+            client.config_set("save", "1000 1000")
+            client.config_set("dir", str(lost))
+            lost.rmdir()
+            client.bgsave()
+            until = time.monotonic() + 10.0
+            while client.info("persistence")["rdb_last_bgsave_status"] == "ok":
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        with pytest.raises(BrokerUnavailable, match=r"refuses commands: MISCONF") as refusal:
+            connect(settings)
+    assert "free" in refusal.value.hint
