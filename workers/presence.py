@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
 
 import redis
@@ -15,6 +16,7 @@ from hexgen_celery.metrics.targets import scrape_targets
 from hexgen_celery.overview import CountsReader
 from hexgen_celery.processes import (
     ANNOUNCE_SECONDS,
+    SILENT_SECONDS,
     ProcessDirectory,
     ProcessRecord,
     settings_fingerprint,
@@ -31,7 +33,7 @@ class Presence:
     """One process among the others: a service of its worker.
 
     `observer` hears what the worker does. Control workers export the cluster's figures and tell
-    scrapers where all the others are.
+    scrapers where all the others are. Its endpoint calls it healthy while it reaches Redis.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Presence:
             worker, kind, version("hexgen-celery"), settings_fingerprint(settings)
         )
         self._beat = Periodic("presence", self._announce, ANNOUNCE_SECONDS)
+        self._announced_at = time.monotonic()
         self.observer: Observer = Unobserved()
         self._endpoint: Endpoint | None = None
         if settings.metrics.enabled:
@@ -72,16 +75,21 @@ class Presence:
     def _announce(self) -> None:
         address = self._endpoint.address if self._endpoint is not None else ""
         self._directory.announce(self._record, address)
+        self._announced_at = time.monotonic()
+
+    def _healthy(self) -> bool:
+        return time.monotonic() - self._announced_at <= SILENT_SECONDS
 
     def _build_endpoint(
         self, settings: Settings, client: redis.Redis, metrics: ProcessMetrics, kind: str
     ) -> Endpoint:
         if kind != CONTROL:
-            return Endpoint(settings.metrics, metrics.registry)
+            return Endpoint(settings.metrics, metrics.registry, healthy=self._healthy)
         reader = CountsReader(client, settings)
         metrics.registry.register(ClusterCollector(reader.read, settings))
         return Endpoint(
             settings.metrics,
             metrics.registry,
             lambda: scrape_targets(self._directory.alive()),
+            self._healthy,
         )

@@ -11,6 +11,7 @@ from hexgen_celery.names import SQL_QUEUE, SQL_TASKS
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.linking import RETRIEVE
 from workers.celery_process import node_name, run_process
+from workers.database_sight import tell_about_databases
 from workers.requests import Place
 from workers.sandbox_pool import SandboxPolicy, SandboxPool
 from workers.sql_databases import RegisteredDatabases
@@ -28,6 +29,7 @@ def serve(settings: Settings, name: str) -> int:
     try:
         with SandboxPool(settings.sql.processes, policy) as sandbox:
             databases = RegisteredDatabases(deployment.databases)
+            tell_about_databases(deployment.databases)
             execute = ExecuteOperation(sandbox, databases, settings.sql)
             worker = StageWorker(
                 deployment,

@@ -19,10 +19,15 @@ _MARKS = {
 
 
 @click.command("doctor")
+@click.option("--strict", is_flag=True, help="Let warnings fail too.")
 @json_option
 @pass_cli
-def doctor_command(cli: CliContext, as_json: bool) -> int:
-    """Check Python, Redis, workers, LLM servers, databases, clocks and versions."""
+def doctor_command(cli: CliContext, strict: bool, as_json: bool) -> int:
+    """Check Redis, workers, instances, queues, databases, the store, clocks and versions.
+
+    Exit code 0: questions are answered; 1: something keeps them from it, or, with --strict,
+    something needs care.
+    """
     checks = []
     for check in check_all(cli.settings):
         checks.append(check)
@@ -30,7 +35,8 @@ def doctor_command(cli: CliContext, as_json: bool) -> int:
             _show(check)
     if as_json:
         print_json([asdict(check) for check in checks])
-    return int(any(check.verdict is Verdict.FAILED for check in checks))
+    bad = (Verdict.FAILED, Verdict.WARNING) if strict else (Verdict.FAILED,)
+    return int(any(check.verdict in bad for check in checks))
 
 
 def _show(check: Check) -> None:

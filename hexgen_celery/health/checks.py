@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,10 +13,14 @@ from typing import TYPE_CHECKING
 from hexgen_celery.api import Client
 from hexgen_celery.cluster import EMBEDDED, read_cluster
 from hexgen_celery.errors import HexgenError
+from hexgen_celery.health.deployment import check_deployment
+from hexgen_celery.health.outcome import Check, Verdict
 from hexgen_celery.health.redis_program import find_redis_program
+from hexgen_celery.health.redis_server import check_redis
+from hexgen_celery.health.store import check_store
 from hexgen_celery.llm import ChatRequest, LlmClient
 from hexgen_celery.settings import Settings
-from hexgen_celery.sql.sources import MAGIC
+from hexgen_celery.sql.file_sight import SIGHT, problem_with
 
 if TYPE_CHECKING:
     from hexgen_celery.sql.databases import DatabaseEntry
@@ -32,24 +34,6 @@ CHECKED_PACKAGES = ("celery", "kombu", "redis", "flower", "sqlglot", "aiohttp", 
 WORKER_KINDS = ("control", "sql", "llm")
 
 
-class Verdict(StrEnum):
-    """How a check went. A warning does not stop questions from being answered."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The outcome of one check; `hint` says how to mend it."""
-
-    name: str
-    verdict: Verdict
-    detail: str
-    hint: str = ""
-
-
 def check_all(settings: Settings) -> Iterator[Check]:
     """Run every check, yielding each as it is done; those that need the broker end without one."""
     yield _python()
@@ -59,9 +43,13 @@ def check_all(settings: Settings) -> Iterator[Check]:
     broker, client = _broker(settings)
     yield broker
     if client is not None:
+        counts = client.counts()
+        yield from check_redis(client.redis_info())
         yield _clock(client)
         yield from _workers(client)
-        yield from _databases(client)
+        yield from check_deployment(client.settings, counts)
+        yield from _databases(client, sum(each.kind == "sql" for each in counts.processes))
+        yield from check_store(client.settings, counts)
     yield from _instances(settings)
 
 
@@ -115,28 +103,36 @@ def _workers(client: Client) -> Iterator[Check]:
             yield Check(f"{kind} workers", Verdict.FAILED, "none answers", hint)
 
 
-def _databases(client: Client) -> Iterator[Check]:
+def _databases(client: Client, sql_workers: int) -> Iterator[Check]:
     entries = client.databases()
     if not entries:
         yield Check("databases", Verdict.WARNING, "none", "register one with `hexgen db add PATH`")
+    seen = _seen_by_sql_workers(client, sql_workers) if entries and sql_workers else {}
     for entry in entries:
-        yield _database(entry)
+        yield _database(
+            entry,
+            {worker: known[entry.name] for worker, known in seen.items() if entry.name in known},
+        )
 
 
-def _database(entry: DatabaseEntry) -> Check:
+def _seen_by_sql_workers(client: Client, workers: int) -> dict[str, dict[str, str]]:
+    """What each sql worker says of its files: worker → database → problem, or ""."""
+    replies = client.app.control.broadcast(SIGHT, reply=True, timeout=PING_SECONDS, limit=workers)
+    return {worker: known for reply in replies or [] for worker, known in reply.items()}
+
+
+def _database(entry: DatabaseEntry, seen: Mapping[str, str]) -> Check:
+    """`seen`: by sql worker what is wrong with the file there, "" for nothing."""
     name = f"database {entry.name}"
-    path = Path(entry.file.path)
     hint = "sql workers need the file at this path; add it again from where it is now"
-    if not path.is_file():
-        return Check(name, Verdict.WARNING, f"no file here at {path}", hint)
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(MAGIC))
-    except OSError as error:
-        return Check(name, Verdict.WARNING, f"{path}: {error.strerror}", hint)
-    if head != MAGIC:
-        return Check(name, Verdict.WARNING, f"{path} is no SQLite database any more", hint)
-    return Check(name, Verdict.OK, f"{entry.tables} tables, {entry.rows} rows")
+    troubles = seen or {"": problem_with(Path(entry.file.path))}
+    wrong = {worker: trouble for worker, trouble in troubles.items() if trouble}
+    if not wrong:
+        return Check(name, Verdict.OK, f"{entry.tables} tables, {entry.rows} rows")
+    where = ", ".join(worker for worker in wrong if worker)
+    detail = next(iter(wrong.values())) + (f" ({where})" if where else "")
+    verdict = Verdict.FAILED if seen and len(wrong) == len(seen) else Verdict.WARNING
+    return Check(name, verdict, detail, hint)
 
 
 def _instances(settings: Settings) -> Iterator[Check]:

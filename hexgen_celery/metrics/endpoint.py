@@ -22,6 +22,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 _JSON = ("Content-Type", "application/json; charset=utf-8")
 
 Targets = Callable[[], list[dict[str, Any]]]
+Healthy = Callable[[], bool]
 
 
 class QuietHandler(WSGIRequestHandler):
@@ -32,16 +33,18 @@ class QuietHandler(WSGIRequestHandler):
 
 
 class Endpoint:
-    """Serves a registry from a thread. `targets` answers service discovery."""
+    """Serves a registry from a thread. `targets` answers service discovery, `healthy` whether the
+    process reaches what it works with."""
 
     def __init__(
         self,
         settings: MetricsSettings,
         registry: CollectorRegistry,
         targets: Targets | None = None,
+        healthy: Healthy = lambda: True,
     ) -> None:
         self._settings = settings
-        self._application = _application(make_wsgi_app(registry), targets)
+        self._application = _application(make_wsgi_app(registry), targets, healthy)
         self._server: WSGIServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -115,21 +118,25 @@ def _server_class(host: str) -> type[WSGIServer]:
     return Server
 
 
-def _application(metrics: Any, targets: Targets | None) -> Any:
+def _application(metrics: Any, targets: Targets | None, healthy: Healthy) -> Any:
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
         if path == "/metrics":
             answer: Iterable[bytes] = metrics(environ, start_response)
             return answer
         if path == "/healthz":
-            start_response("200 OK", [_JSON])
-            return [b'{"status": "ok"}\n']
+            return _health(healthy(), start_response)
         if path == "/targets" and targets is not None:
             return _targets(targets, start_response)
         start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"there are /metrics, /healthz and, at control workers, /targets\n"]
 
     return application
+
+
+def _health(healthy: bool, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK" if healthy else "503 Service Unavailable", [_JSON])
+    return [b'{"status": "ok"}\n' if healthy else b'{"status": "without Redis"}\n']
 
 
 def _targets(targets: Targets, start_response: Any) -> Iterable[bytes]:

@@ -49,6 +49,15 @@ def test_an_endpoint_serves_metrics_and_its_health_again_and_again(endpoint: End
         assert _get(endpoint.address, "/healthz") == (200, '{"status": "ok"}\n')
 
 
+def test_a_process_that_lost_what_it_works_with_is_not_healthy() -> None:
+    running = Endpoint(ANY_PORT, CollectorRegistry(), healthy=lambda: False)
+    running.start()
+    try:
+        assert _get(running.address, "/healthz") == (503, '{"status": "without Redis"}\n')
+    finally:
+        running.stop()
+
+
 def test_only_control_workers_know_targets(endpoint: Endpoint) -> None:
     assert _get(endpoint.address, "/targets")[0] == 404
     assert _get(endpoint.address, "/elsewhere")[0] == 404

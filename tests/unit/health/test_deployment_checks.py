@@ -1,0 +1,182 @@
+"""What `hexgen doctor` finds in the figures of a deployment."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hexgen_celery.health.deployment import check_deployment
+from hexgen_celery.health.outcome import Check, Verdict
+from hexgen_celery.health.store import check_store
+from hexgen_celery.instances import InstanceRecord, InstanceState
+from hexgen_celery.metrics.endpoint import Endpoint
+from hexgen_celery.overview.counts import (
+    ClusterCounts,
+    InstanceCounts,
+    OutboxCounts,
+    PoolCounts,
+    StoreBacklog,
+)
+from hexgen_celery.processes import ProcessRecord
+from hexgen_celery.settings import InstanceSettings, MetricsSettings, PoolSettings, Settings
+
+QUEUE = "gpu.a100.x"
+
+
+def _instance(name: str, state: InstanceState = InstanceState.READY) -> InstanceCounts:
+    record = InstanceRecord(
+        name, QUEUE, "a100", "m", "p", "http://a", f"llm-{name}@h", 8, str(state), reason="why"
+    )
+    return InstanceCounts(record, state, 0, 0, 0, 1.0)
+
+
+def _process(kind: str, name: str = "", version: str = "1", prints: str = "f") -> ProcessRecord:
+    return ProcessRecord(f"{name or kind}@h", kind, version, prints)
+
+
+HEALTHY = ClusterCounts(
+    now=100.0,
+    instances=(_instance("a1"), _instance("a2")),
+    pools=(PoolCounts("sql"), PoolCounts(QUEUE)),
+    processes=tuple(map(_process, ("control", "llm", "recorder", "sql"))),
+    timers_age_seconds=0.2,
+)
+DECLARED = Settings(
+    pools=(
+        PoolSettings(
+            name="x",
+            gpu="a100",
+            model="m",
+            profile="p",
+            instances=tuple(InstanceSettings(name=n, url="http://a") for n in ("a1", "a2")),
+        ),
+    )
+)
+
+
+def _found(counts: ClusterCounts) -> dict[str, Check]:
+    return {check.name: check for check in check_deployment(DECLARED, counts)}
+
+
+def test_a_healthy_deployment_passes() -> None:
+    assert {check.verdict for check in _found(HEALTHY).values()} == {Verdict.OK}
+
+
+@pytest.mark.parametrize(
+    ("counts", "name", "verdict"),
+    [
+        (replace(HEALTHY, timers_age_seconds=60.0), "timers", Verdict.FAILED),
+        (replace(HEALTHY, timers_age_seconds=None), "timers", Verdict.FAILED),
+        (
+            replace(HEALTHY, processes=(*HEALTHY.processes, _process("sql", "old", "0"))),
+            "worker versions",
+            Verdict.WARNING,
+        ),
+        (
+            replace(HEALTHY, processes=(*HEALTHY.processes, _process("sql", "odd", "1", "g"))),
+            "worker settings",
+            Verdict.WARNING,
+        ),
+        (replace(HEALTHY, instances=(_instance("a1"),)), "worker of a2", Verdict.WARNING),
+        (
+            replace(HEALTHY, instances=(_instance("a1"), _instance("a2", InstanceState.DOWN))),
+            "state of a2",
+            Verdict.WARNING,
+        ),
+        (
+            replace(
+                HEALTHY,
+                instances=tuple(_instance(n, InstanceState.SUSPECT) for n in ("a1", "a2")),
+            ),
+            "state of a1",
+            Verdict.FAILED,
+        ),
+        (
+            replace(HEALTHY, pools=(*HEALTHY.pools, PoolCounts("gpu.b.y", waiting=3))),
+            "queue gpu.b.y",
+            Verdict.FAILED,
+        ),
+        (
+            replace(
+                HEALTHY,
+                pools=(PoolCounts("sql", waiting=2),),
+                processes=(_process("control"), _process("llm")),
+            ),
+            "queue sql",
+            Verdict.FAILED,
+        ),
+        (
+            replace(HEALTHY, submissions_waiting=1, processes=(_process("llm"),)),
+            "queue hexgen.ask",
+            Verdict.FAILED,
+        ),
+        (replace(HEALTHY, outbox=OutboxCounts(4, 4, 30.0)), "outbox", Verdict.FAILED),
+        (replace(HEALTHY, leases_overdue=2), "leases", Verdict.WARNING),
+        (replace(HEALTHY, dead_letters=2), "dead letters", Verdict.WARNING),
+    ],
+)
+def test_each_trouble_has_its_verdict_and_a_way_to_mend_it(
+    counts: ClusterCounts, name: str, verdict: Verdict
+) -> None:
+    check = _found(counts)[name]
+    assert check.verdict is verdict
+    assert check.hint
+
+
+def test_who_differs_from_the_others_is_named() -> None:
+    odd = _process("sql", "odd", "1", "other")
+    check = _found(replace(HEALTHY, processes=(*HEALTHY.processes, odd)))["worker settings"]
+    assert "odd@h (other)" in check.detail
+    assert "control@h" not in check.detail
+
+
+def test_an_instance_that_fell_silent_says_for_how_long() -> None:
+    silent = replace(_instance("a2", InstanceState.DOWN), beat_age_seconds=42.0)
+    silent = replace(silent, record=replace(silent.record, state="ready"))
+    check = _found(replace(HEALTHY, instances=(_instance("a1"), silent)))["state of a2"]
+    assert "not heard of for 42 s" in check.detail
+
+
+def test_endpoints_are_asked() -> None:
+    running = Endpoint(MetricsSettings(enabled=True, port=0), CollectorRegistry())
+    running.start()
+    try:
+        shown = replace(_process("sql"), endpoint=running.address)
+        assert _found(replace(HEALTHY, processes=(shown,)))["metrics"].verdict is Verdict.OK
+    finally:
+        running.stop()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        gone = replace(_process("sql"), endpoint=f"127.0.0.1:{silent.getsockname()[1]}")
+        check = _found(replace(HEALTHY, processes=(gone,)))["metrics"]
+    assert check.verdict is Verdict.WARNING
+    assert "sql@h" in check.detail
+
+
+def _store_checks(settings: Settings, counts: ClusterCounts) -> dict[str, Check]:
+    return {check.name: check for check in check_store(settings, counts)}
+
+
+def test_a_store_that_is_behind_or_lost_something_is_told(settings: Settings) -> None:
+    behind = replace(HEALTHY, store=StoreBacklog(9, 300.0, 5, 2))
+    found = _store_checks(settings, behind)
+    assert found["recorder"].verdict is Verdict.WARNING
+    assert "300 s" in found["recorder"].detail
+    assert "5 entries dropped" in found["store losses"].detail
+    assert found["store"].verdict is Verdict.WARNING, "there is no file yet"
+
+
+def test_without_a_recorder_what_waits_is_told(settings: Settings) -> None:
+    found = _store_checks(settings, replace(HEALTHY, processes=(_process("control"),)))
+    assert found["recorder"].verdict is Verdict.WARNING
+    assert "none runs" in found["recorder"].detail
+
+
+def test_a_store_that_is_switched_off_is_not_looked_at() -> None:
+    off = DECLARED.model_copy(
+        update={"store": DECLARED.store.model_copy(update={"enabled": False})}
+    )
+    assert _store_checks(off, HEALTHY) == {}
