@@ -32,7 +32,14 @@ from hexgen_celery.keys import Keys
 from hexgen_celery.learning.store import CalibrationReport, KnowledgeStore
 from hexgen_celery.ledger import Ledger
 from hexgen_celery.names import ASK
-from hexgen_celery.observation import QuestionStatus, QueueStatus, question_status, queue_statuses
+from hexgen_celery.observation import (
+    QuestionStatus,
+    QueueStatus,
+    StuckRequest,
+    question_status,
+    queue_statuses,
+    stuck_requests,
+)
 from hexgen_celery.overview.counts import ClusterCounts, CountsReader
 from hexgen_celery.processes import ProcessDirectory, ProcessRecord
 from hexgen_celery.redis_client import connect, naming_a_lost_broker
@@ -40,7 +47,7 @@ from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings, load_settings
 from hexgen_celery.store.lookup import open_reader, stored_trace, unknown_question
 from hexgen_celery.submission import validate
-from hexgen_celery.tenants import ClassAttainment, TenantReader
+from hexgen_celery.tenants import ClassAttainment, Past, TenantReader
 from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json, Submission
 
@@ -219,9 +226,18 @@ class Client(Closing):
         return ProcessDirectory(self._redis, self.keys).alive()
 
     @naming_a_lost_broker()
-    def attainment(self) -> list[ClassAttainment]:
-        """Questions and met deadlines by tenant and SLO class, since the deployment began."""
-        return TenantReader(self._redis, self.keys).read()
+    def attainment(self, past: Past | None = None) -> list[ClassAttainment]:
+        """Questions and met deadlines by tenant and SLO class: in `past` (`tenants.HOUR`, `DAY`),
+        else since the deployment began."""
+        reader = TenantReader(self._redis, self.keys)
+        return reader.read() if past is None else reader.recent(past)
+
+    @naming_a_lost_broker()
+    def stuck(self, running: Iterable[QuestionStatus]) -> list[StuckRequest]:
+        """The requests of `running` questions that no instance can take now, and why."""
+        now, records = InstanceDirectory(self._redis, self.keys).snapshot()
+        dead_after = self.settings.workers.dead_after_seconds
+        return stuck_requests(running, records, now=now, dead_after_seconds=dead_after)
 
     @naming_a_lost_broker()
     def calibration(self) -> CalibrationReport:

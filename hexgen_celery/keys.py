@@ -145,6 +145,11 @@ class Keys:
         running ones, by when they are forgotten."""
         return self._key("tenants")
 
+    def tenants_in(self, seconds: int, number: int) -> str:
+        """Hash: as `tenants`, of what was counted in one period: the `number`-th of so many seconds
+        since 1970; expires."""
+        return f"{self.tenants}@{seconds}:{number}"
+
     @property
     def queue_root(self) -> str:
         """Where the keys of the queues begin; the rest of them is in lua/lib/queue.lua."""

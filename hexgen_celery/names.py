@@ -11,6 +11,8 @@ TUNE_QUEUE: Final = "hexgen.tune"
 DEFAULT_QUEUE: Final = "celery"
 CONTROL_QUEUE: Final = "hexgen.control"
 SQL_QUEUE: Final = "sql"
+GPU_QUEUES: Final = "gpu."
+"""How the queues of pools and of their instances begin."""
 TASK_PREFIX: Final = "hexgen."
 
 LLM_STAGES: Final = (

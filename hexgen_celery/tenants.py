@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,17 +37,43 @@ class ClassAttainment:
         return self.met / self.ended if self.ended else None
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A stretch of the past, counted in `periods` of `seconds` each, the present one among them."""
+
+    seconds: int
+    periods: int
+
+
+HOUR = Past(300, 12)
+DAY = Past(3600, 24)
+
+
 class TenantReader:
     """Reads the counters."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
+        self._keys = keys
         self._key = keys.tenants
 
     def read(self) -> list[ClassAttainment]:
         """Every tenant and class that was ever asked for, by name."""
         fields = cast("dict[str, str]", self._client.hgetall(self._key))
-        counted = _counted(fields)
+        return self._attainments(_counted([fields]))
+
+    def recent(self, past: Past) -> list[ClassAttainment]:
+        """Every tenant and class of which something was counted in `past`, up to now."""
+        now, _ = self._client.time()
+        last = int(now) // past.seconds
+        with self._client.pipeline(transaction=False) as pipeline:
+            for number in range(last - past.periods + 1, last + 1):
+                pipeline.hgetall(self._keys.tenants_in(past.seconds, number))
+            return self._attainments(_counted(pipeline.execute()))
+
+    def _attainments(
+        self, counted: Mapping[tuple[str, str], Mapping[str, int]]
+    ) -> list[ClassAttainment]:
         tenants = sorted({tenant for tenant, _ in counted})
         with self._client.pipeline(transaction=False) as pipeline:
             for tenant in tenants:
@@ -59,11 +85,13 @@ class TenantReader:
         ]
 
 
-def _counted(fields: Mapping[str, str]) -> dict[tuple[str, str], dict[str, int]]:
-    counted: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for name, value in fields.items():
-        tenant, slo_class, measure = json.loads(name)
-        counted[tenant, slo_class][measure] = int(value)
+def _counted(hashes: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], dict[str, int]]:
+    """The sums over `hashes`."""
+    counted: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for fields in hashes:
+        for name, value in fields.items():
+            tenant, slo_class, measure = json.loads(name)
+            counted[tenant, slo_class][measure] += int(value)
     return counted
 
 

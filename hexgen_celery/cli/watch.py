@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from hexgen_celery.api import ClassAttainment
+from hexgen_celery.cli.attainment import Attainment
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.estimates import show_estimates
 from hexgen_celery.cli.history import show_history
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
+from hexgen_celery.observation import StuckRequest
 
 
 @click.command("status")
@@ -55,12 +56,19 @@ def _facts(status: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _show_running(cli: CliContext, as_json: bool) -> None:
-    running, classes = cli.client.running(), cli.client.attainment()
-    estimates = cli.client.calibration()
+    running, attainment = cli.client.running(), Attainment.read(cli.client)
+    stuck, estimates = cli.client.stuck(running), cli.client.calibration()
+    tuned = cli.client.tunings(1)
     if as_json:
-        tenants = [{**asdict(one), "attainment": one.attainment} for one in classes]
-        shown = [asdict(status) for status in running]
-        print_json({"running": shown, "tenants": tenants, "estimates": asdict(estimates)})
+        print_json(
+            {
+                "running": [asdict(status) for status in running],
+                "stuck": [asdict(request) for request in stuck],
+                "tenants": attainment.to_json(),
+                "estimates": asdict(estimates),
+                "tuned": [entry.to_json() for entry in tuned],
+            }
+        )
         return
     rows = [
         (one.id, one.question, one.database, moment(one.submitted_at), moment(one.deadline))
@@ -68,26 +76,19 @@ def _show_running(cli: CliContext, as_json: bool) -> None:
     ]
     console.print(table("", ("id", "question", "database", "submitted", "deadline"), rows))
     console.print(f"{len(rows)} running")
-    if classes:
-        _show_classes(classes)
+    if stuck:
+        _show_stuck(stuck)
+    attainment.show()
     show_estimates(estimates)
+    for entry in tuned:
+        alpha = entry.chosen.get("alpha")
+        console.print(f"last tuned {moment(entry.at)}: α {alpha} for {entry.scope}, {entry.why}")
 
 
-def _show_classes(classes: list[ClassAttainment]) -> None:
-    rows = [
-        (
-            one.tenant,
-            one.slo_class or "—",
-            one.in_flight,
-            one.accepted,
-            one.refused,
-            one.answered,
-            "—" if one.attainment is None else f"{one.attainment:.1%}",
-        )
-        for one in classes
-    ]
-    columns = ("tenant", "SLO class", "in flight", "accepted", "refused", "answered", "in time")
-    console.print(table("", columns, rows))
+def _show_stuck(stuck: list[StuckRequest]) -> None:
+    rows = [(one.question, one.node, one.queue or "—", one.why) for one in stuck]
+    columns = ("question", "request", "queue", "why")
+    console.print(table("requests that no instance can take now", columns, rows))
 
 
 @click.command("cancel")

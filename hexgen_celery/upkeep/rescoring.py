@@ -8,10 +8,10 @@ import structlog
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.keys import Keys
 from hexgen_celery.ledger import Ledger
+from hexgen_celery.names import GPU_QUEUES
 from hexgen_celery.router import LiveRouter
 from hexgen_celery.transport.messages import Urgency
 from hexgen_celery.transport.scripts import QueueScripts
-from hexgen_celery.upkeep.stranded import GPU_QUEUES
 from hexgen_celery.upkeep.waiting import WaitingRequests
 
 log = structlog.get_logger(__name__)

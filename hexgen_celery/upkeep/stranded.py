@@ -14,6 +14,7 @@ import structlog
 from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.keys import Keys
 from hexgen_celery.ledger import Ledger
+from hexgen_celery.names import GPU_QUEUES
 from hexgen_celery.outbox import Placement
 from hexgen_celery.router import LiveRouter, NoPool
 from hexgen_celery.scripts import Scripts
@@ -23,7 +24,6 @@ from hexgen_celery.upkeep.waiting import Waiting, WaitingRequests
 
 log = structlog.get_logger(__name__)
 
-GPU_QUEUES = "gpu."
 AT_ONCE = 200
 REPORT_SECONDS = 10.0
 

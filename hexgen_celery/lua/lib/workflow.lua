@@ -195,11 +195,24 @@ end
 -- Tenants may be anything a client sends: from MOST_COUNTED on only known fields are counted.
 local MOST_COUNTED = 20000
 
+-- The recent past is counted besides in hashes of five minutes and of an hour, P.tenants@<seconds>:
+-- <number>, which end by themselves: {seconds, how long it is kept}.
+local RECENT = {{300, 7200}, {3600, 93600}}
+
+local function count_in(hash, field)
+  if redis.call('HLEN', hash) < MOST_COUNTED or redis.call('HEXISTS', hash, field) == 1 then
+    redis.call('HINCRBY', hash, field, 1)
+  end
+end
+
 local function count_question(tenant, class, measure)
   local field = cjson.encode({tenant, class, measure})
-  local room = redis.call('HLEN', P.tenants) < MOST_COUNTED
-  if room or redis.call('HEXISTS', P.tenants, field) == 1 then
-    redis.call('HINCRBY', P.tenants, field, 1)
+  count_in(P.tenants, field)
+  for _, period in ipairs(RECENT) do
+    local number = math.floor(now_ms / 1000 / period[1])
+    local hash = string.format('%s@%d:%d', P.tenants, period[1], number)
+    count_in(hash, field)
+    redis.call('EXPIRE', hash, period[2])
   end
 end
 

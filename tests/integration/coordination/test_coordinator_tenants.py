@@ -13,7 +13,7 @@ from hexgen_celery.coordination import Coordinator
 from hexgen_celery.errors import TenantFull, UnknownWorkflow
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings, TenantSettings
-from hexgen_celery.tenants import ClassAttainment, TenantReader
+from hexgen_celery.tenants import DAY, HOUR, ClassAttainment, TenantReader
 from hexgen_celery.workflows.definition import Submission
 from tests.integration.coordination.support import Dag, MemoryBroker, make_submission
 
@@ -126,3 +126,28 @@ def test_a_question_that_nobody_could_end_does_not_hold_its_place_for_ever(
 ) -> None:
     redis_client.zadd(f"{keys.tenants}:acme", {"forgotten-1": 1, "forgotten-2": 1})
     coordinator.start(_question())
+
+
+def test_the_last_hour_and_day_are_counted_apart_and_forgotten(
+    coordinator: Coordinator,
+    broker: MemoryBroker,
+    reader: TenantReader,
+    redis_client: redis.Redis,
+    keys: Keys,
+) -> None:
+    coordinator.start(_question())
+    _answer(coordinator, broker)
+    coordinator.start(_question())
+    for past in (HOUR, DAY):
+        (seen,) = reader.recent(past)
+        assert (seen.tenant, seen.slo_class) == ("acme", "fast")
+        assert (seen.accepted, seen.ended, seen.met, seen.in_flight) == (2, 1, 1, 1)
+        number = int(time.time()) // past.seconds
+        names = [keys.tenants_in(past.seconds, number - back) for back in (0, 1)]
+        (name,) = [name for name in names if redis_client.exists(name)]
+        span = past.seconds * past.periods
+        assert span <= int(str(redis_client.ttl(name))) <= 2 * span
+        # What was counted just before the stretch began is left out.
+        redis_client.rename(name, keys.tenants_in(past.seconds, number - past.periods))
+        assert reader.recent(past) == []
+    assert _one(reader).accepted == 2
