@@ -20,6 +20,8 @@ from workers.embedded_redis import EmbeddedRedis
 
 MODEL = "m"
 ANSWER_TOKENS = 64
+# Longer pieces than a server's, so that sending them leaves the machine time for everything else.
+CHUNK_SECONDS = 0.5
 SPEED_VARIABLE = "HEXGEN_EMULATOR__SPEED"
 
 
@@ -43,6 +45,7 @@ class EmulatedServers:
         options = ["--profile", self._profiles[name], "--model", MODEL]
         options += ["--port", str(self._ports[name]), "--speed", str(self._speed)]
         options += ["--filler-tokens", str(self._answer_tokens)]
+        options += ["--chunk-seconds", str(CHUNK_SECONDS)]
         command = [sys.executable, "-m", "workers.emulator", *options]
         process = children.spawn(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
