@@ -40,7 +40,7 @@ from tests.benchmarks.rows import BenchmarkSkipped, Row, measured
 
 PROJECT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("HEXGEN_DATA", PROJECT / ".." / "shared" / "data"))
-WORKLOAD = "trace2.jsonl"
+WORKLOAD = "trace1.jsonl"
 OUTPUT = PROJECT / "build" / "fidelity"
 LIMITS = ServerLimits(sequences=16)
 PROFILE_SECONDS = 150.0
