@@ -36,9 +36,12 @@ SHAPE = (
 def run() -> list[Row]:
     """Rows for multi-stage questions and for chat."""
     with bench_cluster(0.0) as cluster:
-        _rate(cluster, 20, trace_payload, len(SHAPE))
-        staged = [_rate(cluster, QUESTIONS, trace_payload, len(SHAPE)) for _ in range(REPEATS)]
-        chats = [_rate(cluster, CHATS, chat_payload, 1) for _ in range(REPEATS)]
+        requests_per_second(cluster, 20, trace_payload, len(SHAPE))
+        staged = [
+            requests_per_second(cluster, QUESTIONS, trace_payload, len(SHAPE))
+            for _ in range(REPEATS)
+        ]
+        chats = [requests_per_second(cluster, CHATS, chat_payload, 1) for _ in range(REPEATS)]
     return [
         _row("e2e.throughput_staged_llm_requests_per_second", staged, BAR_PER_SECOND),
         _row("e2e.throughput_chat_llm_requests_per_second", chats, None),
@@ -49,7 +52,7 @@ def _row(name: str, values: list[float], bar: float | None) -> Row:
     return measured(name, values, "1/s", bar=bar, better="higher")
 
 
-def _rate(
+def requests_per_second(
     cluster: BenchCluster, count: int, payload: Callable[[], dict[str, Any]], requests: int
 ) -> float:
     """LLM requests per second from the first submission to the last result."""
