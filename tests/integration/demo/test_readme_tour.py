@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from hexgen_celery.cli.local_cluster import stop_running
 from hexgen_celery.cluster import read_cluster
-from workers.embedded_redis import free_port
-from workers.readiness import is_healthy
+from tests.integration.demo.page_blocks import blocks_of, perform_page
 
 pytestmark = pytest.mark.integration
-PROJECT = Path(__file__).resolve().parents[3]
-BLOCK = re.compile(
-    r"<!-- (?P<mark>run|file)(?:: (?P<argument>[\w.-]+))? -->\n"
-    r"```(?P<language>\w+)\n(?P<text>.*?)```",
-    re.DOTALL,
-)
-BLOCK_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Block:
-    """A marked block: a file to write, or a program to run."""
-
-    mark: str
-    argument: str
-    language: str
-    text: str
-
-
-def blocks() -> list[Block]:
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    return [
-        Block(found["mark"], found["argument"] or "", found["language"], found["text"])
-        for found in BLOCK.finditer(text)
-    ]
+README = "README.md"
 
 
 @pytest.fixture
@@ -53,7 +22,7 @@ def here(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_tour_works_as_written(here: Path) -> None:
-    shown = "".join(_perform(block, here) for block in blocks())
+    shown = perform_page(README, here)
     assert "deadline met" in shown
     assert "2 of 2 answered" in shown
     assert "candidate_generation" in shown
@@ -62,57 +31,8 @@ def test_the_tour_works_as_written(here: Path) -> None:
 
 
 def test_the_tour_covers_every_interface() -> None:
-    text = "".join(block.text for block in blocks())
+    text = "".join(block.text for block in blocks_of(README))
     for part in ("hexgen up", "hexgen ask", "hexgen batch", "hexgen flower", "hexgen trace"):
         assert part in text
     assert "send_task(" in text
     assert "Client()" in text
-
-
-def _perform(block: Block, here: Path) -> str:
-    if block.mark == "file":
-        (here / block.argument).write_text(block.text)
-        return ""
-    if block.argument == "background":
-        return _look_at_flower(block.text, here)
-    program = block.text
-    if block.argument == "celery":
-        state = read_cluster(here / ".hexgen")
-        assert state is not None
-        program = f"BROKER_URL = {state.broker_url.get_secret_value()!r}\n{program}"
-    interpreter = [sys.executable] if block.language == "python" else ["bash", "-euo", "pipefail"]
-    # To a file: what `hexgen up --detach` leaves running would keep a pipe open.
-    with (here / "shown.txt").open("w+") as output:
-        done = subprocess.run(
-            [*interpreter, "-c", program],
-            cwd=here,
-            env=_environment(),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=BLOCK_SECONDS,
-            check=False,
-        )
-        output.seek(0)
-        shown = output.read()
-    assert done.returncode == 0, f"{program}\n{shown}"
-    return shown
-
-
-def _look_at_flower(command: str, here: Path) -> str:
-    port = free_port()
-    command = f"exec {command.partition('#')[0].replace('5555', str(port))}"
-    flower = subprocess.Popen(["bash", "-c", command], cwd=here, env=_environment())
-    until = time.monotonic() + BLOCK_SECONDS
-    try:
-        while not is_healthy(f"http://127.0.0.1:{port}", "/healthcheck"):
-            assert time.monotonic() < until, "Flower never answered"
-            time.sleep(0.2)
-    finally:
-        flower.terminate()
-        flower.wait(30)
-    return ""
-
-
-def _environment() -> dict[str, str]:
-    scripts = str(Path(sys.executable).parent)
-    return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
