@@ -14,8 +14,9 @@ class HealthRules:
     """When trust ends.
 
     `trust_seconds`: so long after a token or a completion nothing but failing requests counts
-    against the server. `failures`: so many in a row make even a server suspect that was seen to
-    work lately. `probes`: so many failing probes in a row make a suspect one down.
+    against the server; one that fails has the server looked at, and then it must answer.
+    `failures`: so many in a row make even a server suspect that was seen to work lately. `probes`:
+    so many failing probes in a row make a suspect one down.
     """
 
     trust_seconds: float = 10.0
@@ -44,8 +45,13 @@ class InstanceHealth:
         return self.state in PROBED
 
     def trusted(self, now: float) -> bool:
-        """Whether it was seen to work so lately that it need not be asked."""
+        """Whether it was seen to work so lately that a failing request may be the request's own."""
         return now - self._progress_at <= self._rules.trust_seconds
+
+    def wants_check(self, now: float) -> bool:
+        """Whether a ready server should be asked if it is there."""
+        doubted = self._failures > 0 or not self.trusted(now)
+        return self.state is InstanceState.READY and doubted
 
     def progressed(self, now: float) -> None:
         """A request got a token or its end."""
@@ -61,8 +67,8 @@ class InstanceHealth:
             self._become(InstanceState.SUSPECT, reason)
 
     def checked(self, trouble: str, now: float) -> None:
-        """An idle, ready server was asked whether it is there; `trouble` is empty when it is."""
-        if trouble and self.state is InstanceState.READY and not self.trusted(now):
+        """A ready server was asked whether it is there; `trouble` is empty when it is."""
+        if trouble and self.wants_check(now):
             self._become(InstanceState.SUSPECT, trouble)
 
     def probed(self, trouble: str, now: float) -> None:

@@ -75,8 +75,8 @@ class Announcer:
         with self._lock:
             before = self._health.state
             self._health.failed(reason, time.monotonic())
-            changed = self._health.state is not before
-        if changed:
+            urgent = self._health.state is not before or self._health.wants_check(time.monotonic())
+        if urgent:
             self._wake.set()
 
     def start(self) -> None:
@@ -127,12 +127,10 @@ class Announcer:
             self._probe = None
         with self._lock:
             wants_probe = self._health.wants_probe
-            idle = self._health.state is InstanceState.READY and not self._health.trusted(
-                time.monotonic()
-            )
+            wants_check = self._health.wants_check(time.monotonic())
         if wants_probe and self._probe is None and not self._stop.is_set():
             self._begin_probe()
-        elif idle:
+        elif wants_check:
             self._check()
 
     def _drain_or_resume(self) -> None:

@@ -70,3 +70,25 @@ def test_a_question_waits_for_the_only_server(redis_server: EmbeddedRedis, tmp_p
         back.port = server.port
         with back:
             assert pending.get(timeout=PATIENCE)["text"] == "patience"
+
+
+def test_a_question_outlives_the_only_server_that_dies_in_mid_answer(
+    redis_server: EmbeddedRedis, tmp_path: Path
+) -> None:
+    """However lately it was seen to work: its attempts are not spent on a server that is gone."""
+    dying = FakeLlm()
+    with dying:
+        settings = deployment_settings(redis_server, "dying", tmp_path, pool_of(dying.url))
+        workers = LocalWorkers(settings, tmp_path)
+        workers.start()
+        _wait_ready(workers, {"x1": True})
+        dying.seconds = 60.0
+        pending = workers.chat("a long story")
+        dying.wait_open(1)
+    with workers:
+        time.sleep(4.0)
+        assert not pending.ready(), pending.result
+        back = FakeLlm()
+        back.port = dying.port
+        with back:
+            assert pending.get(timeout=PATIENCE)["text"] == "a long story"

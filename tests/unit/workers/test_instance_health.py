@@ -47,6 +47,25 @@ def test_failures_in_a_row_make_even_a_trusted_one_suspect() -> None:
     assert (health.state, health.reason) == (InstanceState.SUSPECT, "reset")
 
 
+def test_a_failure_has_even_a_trusted_one_looked_at() -> None:
+    health = _ready()
+    assert not health.wants_check(1.0)
+    health.failed("broke off", 1.0)
+    assert health.wants_check(1.0)
+    health.checked("", 1.1)
+    assert _state(health) is InstanceState.READY
+    health.checked("refused", 1.2)
+    assert (health.state, health.reason) == (InstanceState.SUSPECT, "refused")
+
+
+def test_one_that_is_heard_of_is_not_looked_at() -> None:
+    health = _ready()
+    health.failed("broke off", 1.0)
+    health.progressed(2.0)
+    assert not health.wants_check(11.0)
+    assert health.wants_check(13.0)
+
+
 def test_one_failure_or_check_is_enough_where_nothing_was_heard_lately() -> None:
     health = _ready()
     health.failed("refused", 11.0)
