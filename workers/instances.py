@@ -19,6 +19,9 @@ from workers.server_probe import InstanceRefused
 
 log = structlog.get_logger(__name__)
 
+# So often a server in use is asked whether it is still what its pool says.
+VERIFY_SECONDS = 20.0
+
 
 class Server(Protocol):
     """The LLM server behind the instance."""
@@ -45,6 +48,7 @@ class Announcer:
         server: Server,
         interval_seconds: float,
         health: InstanceHealth | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
     ) -> None:
         self._directory = directory
         self._record = record
@@ -57,6 +61,9 @@ class Announcer:
         self._probes = ThreadPoolExecutor(1, thread_name_prefix="probe")
         self._probe: Future[None] | None = None
         self._cancel = CancelToken()
+        self._verifying: Future[None] | None = None
+        self._verify_seconds = verify_seconds
+        self._verify_at = time.monotonic() + verify_seconds
         self._drain_asked = False
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
 
@@ -128,10 +135,13 @@ class Announcer:
         with self._lock:
             wants_probe = self._health.wants_probe
             wants_check = self._health.wants_check(time.monotonic())
+            in_use = self._health.state is InstanceState.READY
         if wants_probe and self._probe is None and not self._stop.is_set():
             self._begin_probe()
         elif wants_check:
             self._check()
+        elif in_use:
+            self._verify()
 
     def _drain_or_resume(self) -> None:
         with self._lock:
@@ -160,10 +170,29 @@ class Announcer:
             else:
                 self._health.probed("" if error is None else str(error), time.monotonic())
 
+    def _verify(self) -> None:
+        """Look now and then whether a server in use is still what its pool says: it may have been
+        restarted with another model. In the probes' thread, for a busy one may answer late."""
+        if self._verifying is not None and self._verifying.done():
+            error = self._verifying.exception()
+            self._verifying = None
+            if isinstance(error, InstanceRefused):
+                self._refuse(error)
+        elif self._verifying is None and time.monotonic() >= self._verify_at:
+            self._verify_at = time.monotonic() + self._verify_seconds
+            self._verifying = self._probes.submit(self._server.check)
+
+    def _refuse(self, error: InstanceRefused) -> None:
+        with self._lock:
+            self._health.refuse(str(error))
+
     def _check(self) -> None:
         trouble = ""
         try:
             self._server.check()
+        except InstanceRefused as error:
+            self._refuse(error)
+            return
         except HexgenError as error:
             trouble = str(error)
         except Exception as error:

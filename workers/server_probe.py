@@ -23,19 +23,11 @@ class ServerProbe:
         self._promised = max_model_len
 
     def check(self) -> None:
-        """Make sure that the server answers and serves the model.
-
-        Raises:
-            ModelUnavailable, ModelRefused: it does not.
-        """
-        self._client.check(self._model)
-
-    def probe(self, cancel: CancelToken) -> None:
-        """Complete one request of one token; `cancel` breaks it off.
+        """Make sure that the server answers and is what its pool says.
 
         Raises:
             InstanceRefused: the server differs from its pool.
-            HexgenError: it could not be completed.
+            ModelUnavailable, ModelRefused: it does not answer.
         """
         lengths = self._client.served()
         if not self._client.may_serve(self._model, lengths):
@@ -46,6 +38,15 @@ class ServerProbe:
                 hint="mend the pool's `model`, or move the instance to a pool of its own",
             )
         self._check_length(lengths.get(self._model))
+
+    def probe(self, cancel: CancelToken) -> None:
+        """Complete one request of one token; `cancel` breaks it off.
+
+        Raises:
+            InstanceRefused: the server differs from its pool.
+            HexgenError: it could not be completed.
+        """
+        self.check()
         request = ChatRequest(self._model, (("user", PROBE_TEXT),), max_tokens=1)
         self._client.complete(request, cancel=cancel)
 

@@ -44,8 +44,11 @@ def test_a_shorter_context_is_refused_with_both_lengths(client: LlmClient) -> No
 
 
 def test_another_model_is_refused_with_what_is_served(client: LlmClient) -> None:
+    other = ServerProbe(client, "another", None)
     with pytest.raises(InstanceRefused, match=f"serves {MODEL}"):
-        ServerProbe(client, "another", None).probe(CancelToken())
+        other.probe(CancelToken())
+    with pytest.raises(InstanceRefused, match=f"serves {MODEL}"):
+        other.check()
 
 
 def test_a_server_that_tells_no_context_is_believed() -> None:

@@ -106,6 +106,36 @@ def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> Non
     announcer.stop()
 
 
+@pytest.mark.parametrize("trust_seconds", [0.0, 3600.0])
+def test_a_server_that_comes_to_differ_from_its_pool_is_refused_in_use(
+    trust_seconds: float,
+) -> None:
+    """Idle it is noticed with the next check, busy with the next verification."""
+    directory, server = _Directory(), _Server()
+    health = InstanceHealth(HealthRules(trust_seconds=trust_seconds))
+    announcer = Announcer(directory, RECORD, server, 0.01, health, verify_seconds=0.02)
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    server.trouble = InstanceRefused("the pool's model is 'm', the server serves other")
+    assert "serves other" in directory.wait_for(InstanceState.DOWN).reason
+    server.trouble = None
+    directory.wait_for(InstanceState.READY)
+    announcer.stop()
+
+
+def test_a_busy_server_that_answers_no_verification_stays_in_use() -> None:
+    directory, server = _Directory(), _Server()
+    health = InstanceHealth(HealthRules(trust_seconds=3600.0))
+    announcer = Announcer(directory, RECORD, server, 0.01, health, verify_seconds=0.02)
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    server.trouble = ModelUnavailable("timed out")
+    seen = len(directory.announced)
+    directory.wait_until(lambda: len(directory.announced) > seen + 20)
+    assert directory.announced[-1].state == InstanceState.READY
+    announcer.stop()
+
+
 def test_an_operator_drains_and_resumes_it() -> None:
     directory = _Directory()
     announcer = Announcer(directory, RECORD, _Server(), interval_seconds=0.01)
