@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -151,3 +153,25 @@ def test_the_last_hour_and_day_are_counted_apart_and_forgotten(
         redis_client.rename(name, keys.tenants_in(past.seconds, number - past.periods))
         assert reader.recent(past) == []
     assert _one(reader).accepted == 2
+
+
+def test_clients_at_the_limit_together_do_not_exceed_it(
+    coordinator: Coordinator, reader: TenantReader
+) -> None:
+    """Counted and taken in one script, so that nobody comes between."""
+    together = threading.Barrier(8)
+
+    def ask(_number: int) -> bool:
+        question = _question()
+        together.wait(10)
+        try:
+            coordinator.start(question)
+        except TenantFull:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as clients:
+        accepted = sum(clients.map(ask, range(8)))
+    seen = _one(reader)
+    assert accepted == LIMIT
+    assert (seen.accepted, seen.refused, seen.in_flight) == (LIMIT, 8 - LIMIT, LIMIT)
