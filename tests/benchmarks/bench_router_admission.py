@@ -7,6 +7,7 @@ What a server has taken and cannot start waits inside it, in the order of arriva
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from tests.benchmarks.rows import Row, measured
 PROFILE = "l40s-x4-llama-3.1-70b"
 SPEED = 15.0
 SECONDS = 600.0
-SEEDS = (0, 1)
+SEEDS = range(int(os.environ.get("HEXGEN_ADMISSION_SEEDS", "2")))
 ADMISSIONS = {
     "allowance": Choice("allowance"),
     "16_slots": Choice("fixed-slots", {"slots": 16}),

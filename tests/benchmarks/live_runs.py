@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("HEXGEN_DATA", PROJECT / ".." / "shared" / "data"))
 KEPT = PROJECT / "build" / "live"
 FLEET, WORKLOAD, DATABASES = "het-70b", "trace2", 11
-SEEDS = (0, 1, 2)
+SEEDS = range(int(os.environ.get("HEXGEN_LIVE_SEEDS", "3")))
 HIGH_LOAD = 0.9
 # So fast that the cluster carries nearly 30 % of the LLM requests that it can on two cores.
 HIGH_LOAD_SPEED = 5.0
