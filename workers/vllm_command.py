@@ -15,6 +15,7 @@ from hexgen_celery.settings import InstanceSettings, PoolSettings, VllmSettings
 ALL_ADDRESSES = "0.0.0.0"
 HIDDEN = "***"
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+LEAST_BATCHED_TOKENS = 2048
 QUIET = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """vLLM reports its use to its makers unless it is told not to."""
 
@@ -34,6 +35,8 @@ OWN_FLAGS = {
     "--scheduling-policy": "vllm.scheduling_policy",
     "--enable-prefix-caching": "vllm.prefix_caching",
     "--no-enable-prefix-caching": "vllm.prefix_caching",
+    "--enable-chunked-prefill": "vllm.chunked_prefill",
+    "--no-enable-chunked-prefill": "vllm.chunked_prefill",
     "--enforce-eager": "vllm.enforce_eager",
     "--dtype": "vllm.dtype",
     "--load-format": "vllm.load_format",
@@ -116,7 +119,7 @@ def _sizes(pool: PoolSettings, serving: VllmSettings, profile: Profile) -> Itera
         "--pipeline-parallel-size": serving.pipeline_parallel,
         "--max-model-len": context_of(pool, profile),
         "--max-num-seqs": serving.max_num_seqs or profile.max_sequences,
-        "--max-num-batched-tokens": serving.max_num_batched_tokens,
+        "--max-num-batched-tokens": _batched_tokens(serving, context_of(pool, profile)),
         "--max-num-queued-reqs": serving.max_queued_requests,
         "--gpu-memory-utilization": serving.gpu_memory_utilization,
         "--num-gpu-blocks-override": serving.kv_blocks,
@@ -126,9 +129,18 @@ def _sizes(pool: PoolSettings, serving: VllmSettings, profile: Profile) -> Itera
             yield from (flag, f"{value}")
 
 
+def _batched_tokens(serving: VllmSettings, context_tokens: int) -> int | None:
+    """Without chunks a whole prompt must fit into one step."""
+    if serving.max_num_batched_tokens is None and not serving.chunks_prefill:
+        return max(context_tokens, LEAST_BATCHED_TOKENS)
+    return serving.max_num_batched_tokens
+
+
 def _behaviour(serving: VllmSettings) -> Iterator[str]:
     yield from ("--scheduling-policy", serving.scheduling_policy)
     yield "--enable-prefix-caching" if serving.prefix_caching else "--no-enable-prefix-caching"
+    if not serving.chunks_prefill:
+        yield "--no-enable-chunked-prefill"
     # Without this the number of cached tokens is missing from `usage`.
     yield "--enable-prompt-tokens-details"
     yield "--enable-server-load-tracking"
@@ -158,6 +170,7 @@ def refuse_contradictions(pool: PoolSettings, instance: InstanceSettings, profil
     _refuse_other_gpus(serving, pool, profile)
     _refuse_two_kinds_of_memory(serving)
     _refuse_too_few_sequences(serving, pool, profile)
+    _refuse_steps_too_short(serving, context_of(pool, profile))
     _refuse_unreachable(instance)
     _refuse_flags_said_twice(serving)
 
@@ -196,6 +209,17 @@ def _refuse_too_few_sequences(serving: VllmSettings, pool: PoolSettings, profile
                 field=f"vllm.{name}",
                 hint=f"set the pool's concurrency = {limit}, or raise {name}",
             )
+
+
+def _refuse_steps_too_short(serving: VllmSettings, context_tokens: int) -> None:
+    step = serving.max_num_batched_tokens
+    if step is not None and step < context_tokens and not serving.chunks_prefill:
+        raise InvalidSettings(
+            f"a prompt of {context_tokens} tokens does not fit into one step of {step}, and is not "
+            "to be computed in chunks",
+            field="vllm.max_num_batched_tokens",
+            hint=f"raise it to {context_tokens}, or set chunked_prefill = true",
+        )
 
 
 def _refuse_unreachable(instance: InstanceSettings) -> None:

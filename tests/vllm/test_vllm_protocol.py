@@ -131,6 +131,14 @@ def test_a_shared_beginning_is_cached_in_whole_blocks(tiny: ServedModel) -> None
     assert second.cached_tokens >= second.input_tokens - 2 * BLOCK_TOKENS
 
 
+def test_a_seeded_request_with_a_long_prompt_leaves_the_engine_alive(tiny: ServedModel) -> None:
+    """The CPU build would end at it, were prompts computed in chunks (docs/vllm.md)."""
+    request = replace(tiny.chat("word " * (TINY_CONTEXT - 200), 8), temperature=0.9, seed=7)
+    with tiny.server(retries=0) as server:
+        assert server.complete(request).output_tokens == 8
+        assert server.complete(request).output_tokens == 8
+
+
 def test_an_urgent_request_overtakes_what_waits(tiny: ServedModel) -> None:
     """All sequences are taken; of two that wait, the later and more urgent one is begun first."""
     begun: dict[str, float] = {}

@@ -127,6 +127,17 @@ def test_the_cpu_build_is_told_by_variables() -> None:
     }
 
 
+def test_the_cpu_build_computes_prompts_whole_unless_told() -> None:
+    """Its engine ends at a seeded request whose prompt it computes in chunks."""
+    flags = _flags(_command(cpu_cores="0"))
+    assert "--no-enable-chunked-prefill" in flags
+    assert flags["--max-num-batched-tokens"] == flags["--max-model-len"]
+    told = _flags(_command(cpu_cores="0", chunked_prefill=True))
+    assert not {"--no-enable-chunked-prefill", "--max-num-batched-tokens"} & set(told)
+    on_gpus = _flags(_command(pool={"max_model_len": 512}, chunked_prefill=False))
+    assert on_gpus["--max-num-batched-tokens"] == "2048"
+
+
 def test_variables_of_the_user_outrank_ours() -> None:
     assert _command(environment={"DO_NOT_TRACK": "0"}).environment["DO_NOT_TRACK"] == "0"
 
@@ -167,6 +178,11 @@ def test_the_port_may_come_from_the_url() -> None:
             {"instance": {"port": 0, "url": "http://gpu-1:8000"}},
             "vllm.host",
             "listens on 127.0.0.1 alone",
+        ),
+        (
+            {"cpu_cores": "0", "max_num_batched_tokens": 99},
+            "vllm.max_num_batched_tokens",
+            "chunked_prefill = true",
         ),
         ({"extra_args": ("--port=1",)}, "vllm.extra_args", "instances.port"),
         ({"extra_args": ("-tp", "2")}, "vllm.extra_args", "vllm.tensor_parallel"),
