@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.views import InstanceView
@@ -13,6 +13,7 @@ from hexgen_celery.instances import InstanceRecord
 from hexgen_celery.live_snapshot import Snapshot
 from hexgen_celery.prefix_caches import CacheFactor, PrefixCaches
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.request_urgency import Work
 from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
 
 MICROSECONDS = 1_000_000
@@ -116,26 +117,42 @@ class Profiles:
         return profile
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A request placed by this router that the ledger may not show yet. Seconds, tokens."""
+class _Pending(NamedTuple):
+    """A request placed by this router that the ledger may not show yet, `until` (seconds)."""
 
     until: float
-    prefill_tokens: int
-    output_tokens: int
-    seconds: float
+    work: Work
 
 
 class _Seat:
     """What does not change about an instance from one heartbeat to the next, worked out once."""
 
-    __slots__ = ("own_fields", "profile", "record", "running_fields")
+    __slots__ = ("own", "profile", "record", "running")
 
     def __init__(self, record: InstanceRecord, profile: Profile) -> None:
         self.record = record
         self.profile = profile
-        self.running_fields = _fields(f"instance/{record.name}")
-        self.own_fields = _fields(record.own_queue)
+        self.running = _Gauge(f"instance/{record.name}")
+        self.own = _Gauge(record.own_queue)
+
+
+class _Gauge:
+    """The ledger's measures of one scope; the numbers are read again where they changed."""
+
+    __slots__ = ("_fields", "_last", "_texts")
+
+    def __init__(self, scope: str) -> None:
+        self._fields = tuple(f"{scope}:{name}" for name in MEASURES)
+        self._texts: tuple[str | None, ...] = ()
+        self._last = IDLE
+
+    def read(self, load: Mapping[str, str]) -> Measured:
+        """In the order of `MEASURES`."""
+        texts = tuple(map(load.get, self._fields))
+        if texts != self._texts:
+            self._texts = texts
+            self._last = cast("Measured", tuple(int(text or 0) for text in texts))
+        return self._last
 
 
 class LiveCluster:
@@ -151,7 +168,7 @@ class LiveCluster:
         self._profiles = profiles
         self._caches = caches
         self._seats: dict[str, _Seat] = {}
-        self._pool_fields: dict[str, tuple[str, ...]] = {}
+        self._pools: dict[str, _Gauge] = {}
         self._followed: Sequence[InstanceRecord] = ()
         self._pending: defaultdict[str, list[_Pending]] = defaultdict(list)
         self._assigned: defaultdict[str, float] = defaultdict(float)
@@ -181,21 +198,18 @@ class LiveCluster:
             for record in records
         ]
 
-    def placed(self, view: InstanceView, now: float, tokens: tuple[int, int], secs: float) -> None:
-        """A request of (prefill, output) `tokens` and `secs` of work was placed just now."""
-        self._assigned[view.instance] += secs
-        until = now + self.UNSEEN_SECONDS
-        self._pending[view.instance].append(_Pending(until, *tokens, secs))
+    def placed(self, view: InstanceView, now: float, work: Work) -> None:
+        """A request of so much work was placed just now."""
+        self._assigned[view.instance] += work.seconds
+        self._pending[view.instance].append(_Pending(now + self.UNSEEN_SECONDS, work))
 
     def _view(
         self, seat: _Seat, snapshot: Snapshot, shared: Shared, factor: CacheFactor
     ) -> InstanceView:
         record, load = seat.record, snapshot.load
         name = record.name
-        _, running, prefill, output, context, _, _ = _measured(seat.running_fields, load)
-        waiting, _, own_prefill, own_output, _, prefill_us, decode_us = _measured(
-            seat.own_fields, load
-        )
+        _, running, prefill, output, context, _, _ = seat.running.read(load)
+        waiting, _, own_prefill, own_output, _, prefill_us, decode_us = seat.own.read(load)
         view = InstanceView(
             name,
             record.queue,
@@ -222,15 +236,15 @@ class LiveCluster:
             self._pending[view.instance] = left
         for each in left:
             view.waiting += 1
-            view.outstanding_prefill_tokens += each.prefill_tokens
-            view.outstanding_output_tokens += each.output_tokens
-            view.waiting_exec_seconds += each.seconds
+            view.outstanding_prefill_tokens += each.work.prefill_tokens
+            view.outstanding_output_tokens += each.work.output_tokens
+            view.waiting_exec_seconds += each.work.seconds
 
     def _shared(self, queue: str, load: Mapping[str, str], size: int) -> Shared:
-        fields = self._pool_fields.get(queue)
-        if fields is None:
-            fields = self._pool_fields[queue] = _fields(queue)
-        waiting, _, prefill, output, _, prefill_us, decode_us = _measured(fields, load)
+        gauge = self._pools.get(queue)
+        if gauge is None:
+            gauge = self._pools[queue] = _Gauge(queue)
+        waiting, _, prefill, output, _, prefill_us, decode_us = gauge.read(load)
         return Shared(
             round(waiting / size), prefill / size, output / size, (prefill_us + decode_us) / size
         )
@@ -243,24 +257,3 @@ class Shared(NamedTuple):
     prefill_tokens: float
     output_tokens: float
     microseconds: float
-
-
-def _fields(scope: str) -> tuple[str, ...]:
-    """The fields of the ledger about `scope`, in the order of `MEASURES`."""
-    return tuple(f"{scope}:{name}" for name in MEASURES)
-
-
-def _measured(fields: tuple[str, ...], load: Mapping[str, str]) -> Measured:
-    if fields[0] not in load and fields[1] not in load:
-        return IDLE
-    waiting, running, prefill, output, context, prefill_us, decode_us = fields
-    get = load.get
-    return (
-        int(get(waiting, 0)),
-        int(get(running, 0)),
-        int(get(prefill, 0)),
-        int(get(output, 0)),
-        int(get(context, 0)),
-        int(get(prefill_us, 0)),
-        int(get(decode_us, 0)),
-    )

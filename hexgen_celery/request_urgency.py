@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hexgen_celery.core.order import OrderPolicy
 from hexgen_celery.core.urgency import latest_start
 from hexgen_celery.core.views import RequestView
 from hexgen_celery.instances import MICROSECONDS
-from hexgen_celery.outbox import Placement
 from hexgen_celery.transport.messages import Urgency
 from hexgen_celery.workflows.definition import Submission
 
 
-def request_urgency(request: RequestView, placement: Placement, order: OrderPolicy) -> Urgency:
-    """The urgency of an LLM request that waits where `placement` says.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a request costs where it waits: tokens, and integer microseconds, so that they sum to
+    exactly zero."""
+
+    prefill_tokens: int = 0
+    output_tokens: int = 0
+    prefill_us: int = 0
+    decode_us: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return (self.prefill_us + self.decode_us) / MICROSECONDS
+
+
+def request_urgency(request: RequestView, work: Work, order: OrderPolicy) -> Urgency:
+    """The urgency of an LLM request that is so much work where it waits.
 
     What is left of its question is at least the request itself.
     """
-    prefill_us, decode_us = placement.prefill_us or 0, placement.decode_us or 0
-    own_seconds = (prefill_us + decode_us) / MICROSECONDS
-    known = replace(request, remaining_seconds=max(request.remaining_seconds, own_seconds))
-    prefill_tokens = placement.prefill_tokens or 0
+    own_seconds = work.seconds
+    if request.remaining_seconds < own_seconds:
+        request = replace(request, remaining_seconds=own_seconds)
     return Urgency(
-        key=order.key(known, own_seconds),
-        feasible_until=order.feasible_until(known),
+        key=order.key(request, own_seconds),
+        feasible_until=order.feasible_until(request),
         since=request.submitted_at,
-        kv_tokens=prefill_tokens + (placement.output_tokens or 0),
-        prefill_tokens=prefill_tokens,
-        prefill_us=prefill_us,
-        decode_us=decode_us,
+        kv_tokens=work.prefill_tokens + work.output_tokens,
+        prefill_tokens=work.prefill_tokens,
+        prefill_us=work.prefill_us,
+        decode_us=work.decode_us,
     )
 
 

@@ -24,7 +24,7 @@ from hexgen_celery.core.scoring import (
     prefill_seconds,
     uncached_tokens,
 )
-from hexgen_celery.core.views import ClusterView, InstanceView, Target
+from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Target
 from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.instances import InstanceRecord, own_queue
 from hexgen_celery.keys import Keys
@@ -39,7 +39,7 @@ from hexgen_celery.prefix_caches import PrefixCaches
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.prompt_tokens import PromptTokens, prompt_tokens
 from hexgen_celery.request_outlook import Outlook, outlook
-from hexgen_celery.request_urgency import question_urgency, request_urgency
+from hexgen_celery.request_urgency import Work, question_urgency, request_urgency
 from hexgen_celery.settings import Settings
 from hexgen_celery.sibling_slack import SiblingSlack
 from hexgen_celery.transport.messages import HEADER, Urgency
@@ -61,6 +61,29 @@ class Decision:
 
     entry: OutboxEntry
     placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a policy chose, and by what."""
+
+    policy: str
+    target: Target
+    view: InstanceView
+    expected: Outlook
+    prompt: PromptTokens
+
+    def reasons(self) -> dict[str, float | str]:
+        """Why, for the trace."""
+        target = self.target
+        return {
+            "policy": self.policy,
+            "instance": self.view.instance,
+            "score": round(target.score, 6),
+            "considered": _considered(target),
+            **{name: round(value, 6) for name, value in target.reasons.items()},
+            **self.expected.reasons(),
+        }
 
 
 _deciding: ContextVar[Decision | None] = ContextVar("deciding", default=None)
@@ -152,8 +175,8 @@ class LiveRouter:
             known = self.knowledge.current()
             prompt = self._prompt_tokens(call, records[0].model, records, known)
             expected = self._outlook(entry, call, prompt, records, snapshot.now)
-        placed = Placement("", prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
-        fresh = request_urgency(expected.view, placed, self._order)
+        work = Work(prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
+        fresh = request_urgency(expected.view, work, self._order)
         return replace(urgency, key=fresh.key, feasible_until=fresh.feasible_until)
 
     def usable_queues(self) -> set[str]:
@@ -176,6 +199,17 @@ class LiveRouter:
         self._caches.read(snapshot.notes)
 
     def _decide(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> Placement:
+        choice = self._choose(entry, call, snapshot)
+        request, view = choice.expected.view, choice.view
+        work = _work_on(request, view)
+        end = snapshot.now + prefill_ahead_seconds(view) + work.seconds
+        placement = self._placement(choice, work, end)
+        self._cluster.placed(view, snapshot.now, work)
+        ref = entry.ref
+        self._siblings.placed(ref.workflow_id, request.stage, ref.node_id, end)
+        return placement
+
+    def _choose(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> _Choice:
         wanted = _wanted(entry, call)
         records = self._usable(snapshot, wanted)
         if not records:
@@ -191,11 +225,32 @@ class LiveRouter:
         expected = self._outlook(entry, call, prompt, records, snapshot.now)
         policy = self._book.policy(snapshot.policies, model, entry.submission.tenant)
         target = policy.choose(expected.view, ClusterView(snapshot.now, views))
-        chosen = _chosen(views, target)
-        placement = self._placement(expected, prompt, chosen, target, policy.name)
-        end = _expected_end(placement, chosen, snapshot.now)
-        self._remember(entry, expected, chosen, placement, end, snapshot.now)
-        return replace(placement, expected_end=round(end, 3))
+        return _Choice(policy.name, target, _chosen(views, target), expected, prompt)
+
+    def _placement(self, choice: _Choice, work: Work, end: float) -> Placement:
+        request, instance = choice.expected.view, choice.view.instance
+        believed = self._caches.cached_tokens(instance, request.prefix)
+        urgency = request_urgency(request, work, self._order)
+        return Placement(
+            queue=self._queue(choice.target, choice.view),
+            prefill_tokens=work.prefill_tokens,
+            output_tokens=work.output_tokens,
+            prefill_us=work.prefill_us,
+            decode_us=work.decode_us,
+            budget=choice.expected.budget,
+            expected_end=round(end, 3),
+            urgency=urgency,
+            reasons={
+                "cached": round(choice.prompt.per_counted * believed),
+                "latest_start": round(urgency.key, 3),
+                **choice.reasons(),
+            },
+            note=self._caches.placed(instance, request).to_json(),
+        )
+
+    def _queue(self, target: Target, view: InstanceView) -> str:
+        bound = self._own_queues and target.instance is not None
+        return own_queue(target.pool, view.instance) if bound else target.pool
 
     def _prompt_tokens(
         self, call: LlmCall, model: str, records: Sequence[InstanceRecord], known: Knowledge
@@ -225,55 +280,6 @@ class LiveRouter:
             prompt=prompt,
             slack_seconds=slack,
         )
-
-    def _placement(
-        self,
-        expected: Outlook,
-        prompt: PromptTokens,
-        view: InstanceView,
-        target: Target,
-        policy: str,
-    ) -> Placement:
-        request = expected.view
-        uncached = uncached_tokens(request, view)
-        believed = self._caches.cached_tokens(view.instance, request.prefix)
-        bound = self._own_queues and target.instance is not None
-        queue = own_queue(target.pool, view.instance) if bound else target.pool
-        placement = Placement(
-            queue=queue,
-            prefill_tokens=uncached,
-            output_tokens=round(request.output_tokens),
-            prefill_us=round(prefill_seconds(request, view, uncached) * MICROSECONDS),
-            decode_us=round(decode_seconds(request, view) * MICROSECONDS),
-            budget=expected.budget,
-            reasons={
-                "policy": policy,
-                "instance": view.instance,
-                "score": round(target.score, 6),
-                "cached": round(prompt.per_counted * believed),
-                "considered": _considered(target),
-                **{name: round(value, 6) for name, value in target.reasons.items()},
-                **expected.reasons(),
-            },
-            note=self._caches.placed(view.instance, request).to_json(),
-        )
-        urgency = request_urgency(request, placement, self._order)
-        reasons = {**placement.reasons, "latest_start": round(urgency.key, 3)}
-        return replace(placement, urgency=urgency, reasons=reasons)
-
-    def _remember(
-        self,
-        entry: OutboxEntry,
-        expected: Outlook,
-        view: InstanceView,
-        placement: Placement,
-        end: float,
-        now: float,
-    ) -> None:
-        tokens = (placement.prefill_tokens or 0, placement.output_tokens or 0)
-        self._cluster.placed(view, now, tokens, _seconds(placement))
-        ref = entry.ref
-        self._siblings.placed(ref.workflow_id, expected.view.stage, ref.node_id, end)
 
 
 def _order(settings: Settings) -> OrderPolicy:
@@ -316,13 +322,14 @@ def _considered(target: Target) -> str:
     return ", ".join(f"{name} {score:.4g}" for name, score in best)
 
 
-def _expected_end(placement: Placement, view: InstanceView, now: float) -> float:
-    """When a request placed `now` should be done (Unix seconds), behind the prefill ahead of it."""
-    return now + prefill_ahead_seconds(view) + _seconds(placement)
-
-
-def _seconds(placement: Placement) -> float:
-    return ((placement.prefill_us or 0) + (placement.decode_us or 0)) / MICROSECONDS
+def _work_on(request: RequestView, view: InstanceView) -> Work:
+    uncached = uncached_tokens(request, view)
+    return Work(
+        prefill_tokens=uncached,
+        output_tokens=round(request.output_tokens),
+        prefill_us=round(prefill_seconds(request, view, uncached) * MICROSECONDS),
+        decode_us=round(decode_seconds(request, view) * MICROSECONDS),
+    )
 
 
 def _no_pool(snapshot: Snapshot, wanted: Wanted) -> NoPool:

@@ -46,6 +46,9 @@ def _slack_of(world: LiveWorld, question: str, node_id: str) -> float:
 
 def test_a_request_placed_elsewhere_leaves_slack(world: LiveWorld, elsewhere: LiveWorld) -> None:
     world.directory.announce(instance("a1", "a6000"))
+    # So much prefill is ahead that what is placed there takes minutes.
+    world.client.hset(world.keys.load, "gpu.a6000.x.a1:waiting", "1")
+    world.client.hset(world.keys.load, "gpu.a6000.x.a1:prefill_tokens", "1000000")
     question = _begin(world)
     assert _slack_of(world, question, "a") == 0.0
     _finish_statement(elsewhere, question)

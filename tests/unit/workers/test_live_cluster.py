@@ -19,6 +19,7 @@ from hexgen_celery.live_cluster import (
 from hexgen_celery.live_snapshot import Snapshot
 from hexgen_celery.prefix_caches import PlacementNote, PrefixCaches
 from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.request_urgency import Work
 from hexgen_celery.settings import EmulatorSettings, InstanceSettings, PoolSettings, Settings
 
 PROFILE = "a100-80g-x1-qwen3-30b-a3b"
@@ -124,7 +125,7 @@ def test_what_waits_in_a_pool_is_shared_and_what_waits_for_an_instance_is_not() 
 def test_a_request_placed_just_now_counts_before_the_ledger_shows_it() -> None:
     cluster, _ = _cluster()
     (view,) = cluster.views([FIRST], Snapshot(1.0, (), {}, {}), _trusting)
-    cluster.placed(view, 1.0, (300, 20), 0.5)
+    cluster.placed(view, 1.0, Work(300, 20, 200_000, 300_000))
     (soon,) = cluster.views([FIRST], Snapshot(1.01, (), {}, {}), _trusting)
     assert (soon.waiting, soon.outstanding_prefill_tokens) == (1, 300)
     assert soon.outstanding_output_tokens == 20
