@@ -12,6 +12,7 @@ from celery.utils.saferepr import saferepr
 
 from hexgen_celery.errors import QuestionFailed
 from hexgen_celery.events import send_event
+from hexgen_celery.follow_ups import follow
 from hexgen_celery.outbox import OutboxEntry, Placement, TerminalResult
 from hexgen_celery.router import LiveRouter, NoPool
 from hexgen_celery.workflows.definition import WorkflowStatus
@@ -70,11 +71,13 @@ class CeleryPublisher:
         return decision.placement
 
     def finish(self, terminal: TerminalResult) -> None:
-        """Store what the client's `.get()` returns or raises, then end the root task's events."""
+        """Store what the client's `.get()` returns or raises, send what it wants to follow, and end
+        the root task's events."""
         result, state = _stored(terminal)
         self._app.backend.store_result(terminal.workflow_id, result, state)
         if terminal.dropped:
             self._withdraw([str(ref) for ref in terminal.dropped])
+        follow(self._app, terminal.workflow_id, terminal.submission.follow_ups, result, state)
         self._send_end(terminal)
         log.info("result stored", workflow=terminal.workflow_id, status=str(terminal.status))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import redis
@@ -13,6 +15,7 @@ from celery.exceptions import Ignore, Reject
 
 from hexgen_celery.coordination.transitions import Defer, at_once
 from hexgen_celery.errors import InvalidSubmission, QuestionFailed
+from hexgen_celery.follow_ups import follow_ups
 from hexgen_celery.names import ASK
 from hexgen_celery.settings import Settings
 from hexgen_celery.submission import KnownDatabases, validate
@@ -23,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 POSITIONAL = ("question", "database", "slo_seconds", "tenant", "evidence", "submitted_at")
 RECEPTION = "submission"
+_NO_REQUEST: Mapping[str, Any] = MappingProxyType({})
 
 
 class Starter(Protocol):
@@ -84,8 +88,16 @@ class Reception:
         self._starter = starter
         self._later = later
 
-    def receive(self, workflow_id: str, arguments: Sequence[Any], keywords: Json) -> None:
+    def receive(
+        self,
+        workflow_id: str,
+        arguments: Sequence[Any],
+        keywords: Json,
+        request: Mapping[str, Any] = _NO_REQUEST,
+    ) -> None:
         """Validate and start; a question that was received before goes on where it is.
+
+        `request` is Celery's, which says what is to follow.
 
         Raises:
             QuestionFailed: the submission is invalid; the argument names the field and the fix.
@@ -93,7 +105,8 @@ class Reception:
         try:
             payload = _payload(arguments, keywords)
             submission = validate(payload, self._settings, self._databases, workflow_id=workflow_id)
-            self._starter.start(submission, self._later)
+            wanted = replace(submission, follow_ups=follow_ups(request))
+            self._starter.start(wanted, self._later)
         except InvalidSubmission as error:
             log.info("question refused", workflow=workflow_id, error=str(error), field=error.field)
             raise QuestionFailed(_refusal(workflow_id, error)) from None
@@ -110,7 +123,7 @@ def register_ask(
         if len(arguments) == 1 and isinstance(arguments[0], Arguments):
             given = arguments[0]
         try:
-            reception.receive(task.request.id, given.positional, given.keywords)
+            reception.receive(task.request.id, given.positional, given.keywords, vars(task.request))
         except QuestionFailed as failed:
             on_refused(failed.args[0]["code"])
             raise

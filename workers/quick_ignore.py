@@ -8,7 +8,7 @@ the task is traced here, and only what goes wrong takes Celery's way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from celery.exceptions import Ignore
 
 from hexgen_celery.workflows.definition import Json
 
-Receive = Callable[[str, Sequence[Any], Json], None]
+Receive = Callable[[str, Sequence[Any], Json, Mapping[str, Any]], None]
+"""Takes a task's id, its arguments by position and by name, and its request as a mapping."""
+
 Tracer = Callable[..., Any]
 
 
@@ -52,7 +54,7 @@ def quick_tracer(receive: Receive, celerys: Tracer) -> Tracer:
     def trace(uuid: str, args: Sequence[Any], kwargs: Json, request: Any = None) -> Any:
         started = time.monotonic()
         try:
-            receive(uuid, args, kwargs)
+            receive(uuid, args, kwargs, request or {})
         except Exception:
             # Refusals, Redis trouble and mistakes alike are Celery's to record, which it does when
             # its own tracer meets them again.

@@ -53,7 +53,7 @@ class Submission:
 
     `options` are the per-submission settings of the workflow (already validated); `workflow` names
     the definition. `database` is empty where the workflow has none, `slo_class` where the SLO was
-    given in seconds.
+    given in seconds. `follow_ups` is what a Celery client wants to follow, in Celery's own words.
     """
 
     workflow_id: str
@@ -67,6 +67,7 @@ class Submission:
     evidence: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     slo_class: str = ""
+    follow_ups: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,50 @@ print(json.dumps(pending.get(timeout=60)["status"]))
     assert status == "answered"
 
 
+def test_links_and_chains_follow_the_answer_and_error_links_a_failure(
+    client: StockClient, llm: FakeLlm, tmp_path: Path
+) -> None:
+    """The client's own tasks, in a queue that a worker of its own would consume."""
+    links, answers = client.run(
+        """
+def theirs(name):
+    return app.signature(name, queue="theirs")
+
+def received(count, redis):
+    import base64
+    from kombu.utils.json import loads
+    found = {}
+    while count:
+        _, text = redis.brpop("theirs", 30)
+        message = loads(text)
+        encoded = message["properties"]["body_encoding"] == "base64"
+        body = base64.b64decode(message["body"]) if encoded else message["body"]
+        args, _, _ = loads(body)
+        found[message["headers"]["task"]] = [args[0], message["headers"]["parent_id"]]
+        count -= 1
+    return found
+
+from celery import chain
+redis = app.backend.client
+ask = app.signature("hexgen.ask", ("Who can fly?", "heroes", 60))
+first = ask.apply_async(link=[theirs("linked"), theirs("too")], link_error=theirs("wrong"))
+last = chain(ask, theirs("following"), theirs("last")).apply_async()
+found = received(3, redis)
+refused = app.send_task("hexgen.ask", ("Who?", "nowhere", 60), link_error=theirs("refused"))
+failed = app.send_task("hexgen.ask", ("Who?", "heroes", 0.001), link_error=theirs("failed"))
+found |= received(2, redis)
+asked = {"linked": first.id, "too": first.id, "following": last.parent.parent.id}
+print(json.dumps([
+    {name: found[name][0]["workflow_id"] == id == found[name][1] for name, id in asked.items()},
+    [found["refused"] == [refused.id, refused.id], found["failed"] == [failed.id, failed.id]],
+]))
+""",
+        tmp_path,
+    )
+    assert links == {"linked": True, "too": True, "following": True}
+    assert answers == [True, True]
+
+
 @pytest.mark.parametrize(
     ("kwargs", "field"),
     [

@@ -21,7 +21,7 @@ def test_a_received_question_ends_ignored() -> None:
         received.append(arguments)
 
     retval, info, runtime, _ = quick_tracer(receive, _celerys)("w1", [1], {"a": 2}, {"id": "w1"})
-    assert received == [("w1", [1], {"a": 2})]
+    assert received == [("w1", [1], {"a": 2}, {"id": "w1"})]
     assert isinstance(retval.exception, Ignore)
     assert info, "a worker takes what has info for not succeeded"
     assert runtime >= 0
