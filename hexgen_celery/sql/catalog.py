@@ -51,7 +51,9 @@ class ForeignKey:
 class Table:
     """A table or view. `rows` is None when counting was not possible in the time allowed.
 
-    `inferred_keys` are foreign keys that names and values suggest but that nobody declared.
+    `hidden_columns`: it has columns besides those listed, which `SELECT *` does not return (`rank`
+    of a full-text table). `inferred_keys` are foreign keys that names and values suggest but that
+    nobody declared.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Table:
     rows: int | None = None
     view: bool = False
     inferred_keys: tuple[ForeignKey, ...] = ()
+    hidden_columns: bool = False
 
     def column(self, name: str) -> Column | None:
         """The column of that name, whatever the case of its letters."""

@@ -70,13 +70,15 @@ def profile_database(
 @dataclass(frozen=True, slots=True)
 class _ColumnInfo:
     """A column as SQLite describes it. `place` in the primary key is 1-based, 0 outside of it;
-    `computed`: its values are computed by the table's own expression whenever they are read."""
+    `computed`: its values are computed by the table's own expression whenever they are read;
+    `hidden`: a virtual table's, which `SELECT *` does not return."""
 
     name: str
     declared: str
     not_null: bool
     place: int
     computed: bool
+    hidden: bool
 
 
 class _Reader:
@@ -135,9 +137,17 @@ class _Reader:
         whole = rows is not None and rows <= self._bounds.statistics.rows
         infos = self._column_infos(name)
         columns = tuple(
-            self._with_statistics(known, name, self._column(name, known), whole) for known in infos
+            self._with_statistics(known, name, self._column(name, known), whole)
+            for known in infos
+            if not known.hidden
         )
-        return Table(name=name, columns=columns, foreign_keys=self._foreign_keys(name), rows=rows)
+        return Table(
+            name=name,
+            columns=columns,
+            foreign_keys=self._foreign_keys(name),
+            rows=rows,
+            hidden_columns=any(known.hidden for known in infos),
+        )
 
     def _with_statistics(
         self, known: _ColumnInfo, table: str, column: Column, whole: bool
@@ -164,9 +174,8 @@ class _Reader:
     def _column_infos(self, table: str) -> list[_ColumnInfo]:
         rows = self._connection.execute(f"PRAGMA table_xinfo({quote_always(table)})").fetchall()
         return [
-            _ColumnInfo(name, declared, bool(not_null), place, kind == _VIRTUAL)
+            _ColumnInfo(name, declared, bool(not_null), place, kind == _VIRTUAL, kind == _HIDDEN)
             for _, name, declared, not_null, _, place, kind in rows
-            if kind != _HIDDEN
         ]
 
     def _column(self, table: str, known: _ColumnInfo) -> Column:

@@ -7,6 +7,8 @@ authorizer's allow-list does.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sqlite3
 
 SAFE_PATH_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
@@ -59,11 +61,19 @@ JSON_FUNCTIONS = _names(
     "json_group_object json_insert json_object json_patch json_quote json_remove json_replace "
     "json_set json_type json_valid"
 )
+FULL_TEXT_FUNCTIONS = _names("bm25 highlight offsets snippet")
 ALLOWED_FUNCTIONS = (
-    SCALAR_FUNCTIONS | DATE_FUNCTIONS | AGGREGATE_FUNCTIONS | WINDOW_FUNCTIONS | JSON_FUNCTIONS
+    SCALAR_FUNCTIONS
+    | DATE_FUNCTIONS
+    | AGGREGATE_FUNCTIONS
+    | WINDOW_FUNCTIONS
+    | JSON_FUNCTIONS
+    | FULL_TEXT_FUNCTIONS
 )
 TABLE_FUNCTIONS = ("json_each", "json_tree")
 SCHEMA_TABLES = frozenset(("sqlite_master", "sqlite_schema"))
+STORED_MODULES = re.compile(r"\bUSING\s+(?:fts[345]|rtree|rtree_i32|geopoly)\b", re.IGNORECASE)
+"""Virtual tables whose content lies in the file itself."""
 
 ACTION_NAMES = {
     code: name.removeprefix("SQLITE_").replace("_", " ")
@@ -151,6 +161,7 @@ class Rules:
         for name in TABLE_FUNCTIONS:
             # An eponymous table registers itself on first use, which the rules would deny later.
             connection.execute(f"SELECT 1 FROM {name}('[]')").close()
+        _connect_virtual_tables(connection)
         names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         self._tables = {str(row[0]).lower() for row in names} | SCHEMA_TABLES | set(TABLE_FUNCTIONS)
         self.reason = ""
@@ -176,8 +187,26 @@ class Rules:
             # Without a column (as in count(*)) SQLite also reports the names of CTEs.
             known = not second or first.lower() in self._tables
             return "" if known else f"the table {first} is not part of the database"
+        if action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", ""):
+            # A full-text table asks for it whenever it is read.
+            return ""
         if action == sqlite3.SQLITE_FUNCTION:
             allowed = second.lower() in ALLOWED_FUNCTIONS
             return "" if allowed else f"the function {second} is not allowed"
         name = ACTION_NAMES.get(action, f"action {action}")
         return f"only reading is allowed, not {name} {first}".rstrip()
+
+
+def _connect_virtual_tables(connection: sqlite3.Connection) -> None:
+    """Let virtual tables declare themselves, which the rules would take for a change of the schema.
+
+    One that cannot be connected (a broken index) stays unreadable.
+    """
+    rows = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchall()
+    for name, sql in rows:
+        if STORED_MODULES.search(sql):
+            quoted = name.replace('"', '""')
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute(f'SELECT 1 FROM "{quoted}" LIMIT 0').close()

@@ -22,7 +22,7 @@ class Source:
     """A relation as a query names it.
 
     `table` is the stored table behind it, "" for a derived one. `columns` is None when nobody can
-    tell them: of an unknown table, of a table-valued function.
+    tell them: of an unknown table, a table-valued function, a table with hidden columns.
     """
 
     alias: str
@@ -88,6 +88,9 @@ def _source(alias: str, source: exp.Expr | Scope, names: SchemaNames, depth: int
 
 def _stored(alias: str, table: exp.Table, names: SchemaNames) -> Source:
     if not isinstance(table.this, exp.Identifier):
+        return Source(alias, "", None)
+    known = names.table(table.name)
+    if known is not None and known.hidden_columns:
         return Source(alias, "", None)
     return Source(alias, table.name, names.columns(table.name))
 

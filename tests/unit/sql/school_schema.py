@@ -22,6 +22,7 @@ CREATE TABLE score (
   code TEXT REFERENCES school (code), subject TEXT, points INTEGER, takers INTEGER
 );
 CREATE VIEW good AS SELECT code, points FROM score WHERE points > 500;
+CREATE VIRTUAL TABLE remark USING fts5 (body);
 INSERT INTO county VALUES (1, 'Alameda', 'Bay'), (2, 'Fresno', 'Valley');
 INSERT INTO school VALUES
   ('A1', 1, 'Oakland', '1980-07-01', 1, 10.5, 1), ('F1', 2, 'Fresno', '1999-09-01', 0, 3, 2);

@@ -25,6 +25,10 @@ def database(tmp_path: Path) -> Path:
         connection.execute("INSERT INTO item VALUES (1, 'one'), (2, CAST(x'ff41' AS TEXT))")
         connection.execute("CREATE INDEX by_name ON item (name)")
         connection.execute("CREATE VIEW names AS SELECT name FROM item")
+        connection.execute('CREATE VIRTUAL TABLE "no""te" USING fts5 (body)')
+        connection.execute("INSERT INTO \"no\"\"te\" VALUES ('fragile goods'), ('nothing')")
+        connection.execute("CREATE VIRTUAL TABLE box USING rtree (id, low, high)")
+        connection.execute("INSERT INTO box VALUES (1, 2.0, 3.0)")
     connection.close()
     return path
 
@@ -50,6 +54,9 @@ def bound(database: Path) -> Iterator[tuple[sqlite3.Connection, Rules]]:
         "SELECT name FROM sqlite_master",
         "SELECT strftime('%Y', '2020-01-01'), julianday('now'), current_timestamp",
         "SELECT '{\"a\": 1}' ->> '$.a', printf('%.2f', 1.234)",
+        'SELECT body FROM "no""te" WHERE "no""te" MATCH \'fragile\' ORDER BY rank',
+        'SELECT bm25("no""te"), highlight("no""te", 0, \'[\', \']\') FROM "no""te"(\'goods\')',
+        "SELECT id FROM box WHERE low < 2.5 AND high > 2.5",
     ],
 )
 def test_reading_is_allowed(bound: tuple[sqlite3.Connection, Rules], sql: str) -> None:
@@ -63,6 +70,8 @@ def test_reading_is_allowed(bound: tuple[sqlite3.Connection, Rules], sql: str) -
     [
         ("INSERT INTO item VALUES (3, 'x')", "INSERT"),
         ("UPDATE item SET name = 'x'", "UPDATE"),
+        ('INSERT INTO "no""te"("no""te") VALUES (\'optimize\')', "INSERT"),
+        ("SELECT * FROM dbstat", "UPDATE sqlite_master"),
         ("DELETE FROM item", "DELETE"),
         ("WITH x AS (SELECT 1) DELETE FROM item", "DELETE"),
         ("DROP TABLE item", "DELETE sqlite_master"),

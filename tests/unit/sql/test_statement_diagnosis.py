@@ -32,6 +32,8 @@ SOUND = (
     "SELECT (SELECT max(points) FROM score WHERE score.code = school.code) FROM school",
     "VALUES (1), (2)",
     "SELECT good.points FROM good",
+    "SELECT body, rank FROM remark WHERE remark MATCH 'late' ORDER BY rank",
+    "SELECT r.body FROM remark AS r JOIN school ON r.body = City",
 )
 
 
