@@ -114,6 +114,9 @@ def _show_timeline(timeline: Timeline) -> None:
         left = timeline.deadline - timeline.end
         console.print(f"deadline: {abs(left):.2f} s {'left' if left >= 0 else 'too late'}")
     for span in timeline.attempts:
+        if span.cause:
+            console.print(Text(f"{_name(span)}: {span.cause}", style="red"), soft_wrap=True)
+    for span in timeline.attempts:
         if span.reasons:
             console.print(Text(f"{_name(span)} → {span.queue}: {_reasons(span)}"))
 

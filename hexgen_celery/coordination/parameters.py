@@ -91,9 +91,12 @@ def rows_from(outcome: Outcome) -> Json:
 
 
 def result_facts(outcome: Json) -> Json:
-    """The numbers of a node's result that are worth tracing."""
+    """What of a node's result is worth tracing: numbers, and why a statement did not run."""
     result = outcome["result"]
-    return traceable({name: result[name] for name in _FACTS if name in result})
+    facts = {name: result[name] for name in _FACTS if name in result}
+    if result.get("error"):
+        facts["message"] = str(result["error"])[:_MESSAGE_CHARACTERS]
+    return traceable(facts)
 
 
 def error_facts(error: Json) -> Json:

@@ -82,7 +82,8 @@ def failure(progress: Progress) -> Failure:
     if last is None:
         stage, cause = Stage.CANDIDATE_GENERATION, furthest.failure or "no SQL was written"
     else:
-        stage, cause = Stage.SELF_CORRECTION, furthest.failure or last.error or last.status
+        causes = dict.fromkeys((last.error or last.status, furthest.failure))
+        stage, cause = Stage.SELF_CORRECTION, "; then: ".join(filter(None, causes))
     return Failure(
         stage=stage.value,
         cause=f"none of {len(progress.branches)} candidates ran: {cause}",

@@ -114,6 +114,16 @@ def test_correction_ends_when_the_model_repeats_itself() -> None:
     }
 
 
+def test_a_failure_names_the_statements_fault_and_what_came_of_its_correction() -> None:
+    run, _ = shop_question(
+        {"candidate.1": fence(WRONG), "correction.1.1": None}, options={"candidates": 1}
+    )
+    outcome = run.run()
+    assert isinstance(outcome, Failure)
+    assert "no such column: title" in outcome.cause
+    assert "; then: no server answers" in outcome.cause
+
+
 def test_no_correction_when_none_is_allowed() -> None:
     run, model = shop_question(
         {"candidate.1": fence(WRONG)}, options={"candidates": 1, "correction_rounds": 0}
@@ -260,7 +270,7 @@ def test_a_lost_sandbox_ends_the_branch_without_asking_the_model() -> None:
     )
     outcome = run.run()
     assert isinstance(outcome, Failure)
-    assert "the sandbox is gone" in outcome.cause
+    assert outcome.cause.count("the sandbox is gone") == 1
     assert outcome.last_sql == GOOD
     assert "correction.1.1" not in model.specs
 
