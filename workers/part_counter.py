@@ -23,8 +23,9 @@ Tokenize = Callable[[str], int | None]
 
 
 class PartCounter:
-    """Counts each part once for `model`. `offer` is for the threads that run requests and costs
-    next to nothing; `count` is called again and again by one thread."""
+    """Counts each part once for `model`, when it is met for the second time: what one request alone
+    has is not worth asking. `offer` is for the threads that run requests and costs next to nothing;
+    `count` is called again and again by one thread."""
 
     def __init__(
         self,
@@ -39,12 +40,17 @@ class PartCounter:
         self._now = now
         self._waiting: OrderedDict[str, str] = OrderedDict()
         self._met: OrderedDict[str, None] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
         self._rests_until = float("-inf")
 
     def offer(self, texts: Mapping[str, str]) -> None:
         """These parts (text by hash) are being sent to the server."""
         for digest, text in texts.items():
-            if digest not in self._met and len(self._waiting) < MOST_WAITING:
+            if digest in self._known:
+                continue
+            if digest not in self._met:
+                _remember(self._met, digest)
+            elif len(self._waiting) < MOST_WAITING:
                 self._waiting[digest] = text
 
     def count(self) -> int:
@@ -63,7 +69,8 @@ class PartCounter:
                 if not self._counted(digest, text):
                     break
                 counted += 1
-            self._done(digest)
+            self._waiting.pop(digest, None)
+            _remember(self._known, digest)
         return counted
 
     def _counted(self, digest: str, text: str) -> bool:
@@ -83,8 +90,8 @@ class PartCounter:
             log.debug("a part was not counted", error=str(error))
             return None
 
-    def _done(self, digest: str) -> None:
-        self._waiting.pop(digest, None)
-        self._met[digest] = None
-        if len(self._met) > REMEMBERED:
-            self._met.popitem(last=False)
+
+def _remember(names: OrderedDict[str, None], name: str) -> None:
+    names[name] = None
+    if len(names) > REMEMBERED:
+        names.popitem(last=False)

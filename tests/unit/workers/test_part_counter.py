@@ -46,21 +46,33 @@ class _World:
             now=lambda: self.time,
         )
 
+    def offer(self, **texts: str) -> None:
+        """Met by two requests."""
+        self.counter.offer(texts)
+        self.counter.offer(texts)
+
 
 def test_each_part_is_counted_once() -> None:
     world = _World()
-    world.counter.offer({"a": "text a", "b": "text b"})
+    world.offer(a="text a", b="text b")
     assert world.counter.count() == 2
-    world.counter.offer({"a": "text a"})
+    world.offer(a="text a")
     assert world.counter.count() == 0
     assert world.tokenize.asked == ["text a", "text b"]
     assert world.store.counts == {("m", "a"): 7, ("m", "b"): 7}
 
 
+def test_what_one_request_alone_has_is_not_counted() -> None:
+    world = _World()
+    world.counter.offer({"a": "text a"})
+    assert world.counter.count() == 0
+    assert world.tokenize.asked == []
+
+
 def test_what_another_worker_counted_is_not_asked_again() -> None:
     world = _World()
     world.store.counts["m", "a"] = 5
-    world.counter.offer({"a": "text a"})
+    world.offer(a="text a")
     assert world.counter.count() == 0
     assert world.tokenize.asked == []
 
@@ -77,22 +89,22 @@ def test_a_server_without_a_tokenizer_is_left_alone_for_a_while(broken: bool) ->
             raise error
 
         world.counter._tokenize = refuse
-    world.counter.offer({"a": "text a", "b": "text b"})
+    world.offer(a="text a", b="text b")
     assert world.counter.count() == 0
-    world.counter.offer({"a": "text a"})
+    world.offer(a="text a")
     assert world.counter.count() == 0
     assert len(world.tokenize.asked) == 1
     world.time = REST_SECONDS + 1
     world.counter._tokenize = world.tokenize
     world.tokenize.answer = 3
-    world.counter.offer({"a": "text a"})
+    world.offer(a="text a")
     assert world.counter.count() == 1
 
 
 def test_a_part_that_could_not_be_kept_is_counted_later() -> None:
     world = _World()
     world.store.away = True
-    world.counter.offer({"a": "text a"})
+    world.offer(a="text a")
     with pytest.raises(redis.ConnectionError):
         world.counter.count()
     world.store.away = False
@@ -101,5 +113,5 @@ def test_a_part_that_could_not_be_kept_is_counted_later() -> None:
 
 def test_a_burst_is_bounded() -> None:
     world = _World()
-    world.counter.offer({f"p{number}": "x" for number in range(MOST_WAITING + 50)})
+    world.offer(**{f"p{number}": "x" for number in range(MOST_WAITING + 50)})
     assert world.counter.count() == MOST_WAITING
