@@ -333,5 +333,6 @@ def _settings(given: Settings | str | None) -> Settings:
         url=SecretStr(given),
         prefix=settings.broker.prefix,
         sentinel_master=settings.broker.sentinel_master,
+        sentinel_password_file=settings.broker.sentinel_password_file,
     )
     return settings.model_copy(update={"broker": broker})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from hexgen_celery.cluster import resolve_broker
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.password_file import read_password
 from hexgen_celery.sentinels import names_sentinels, parse, sentinel_url
 from hexgen_celery.settings import Settings
 from hexgen_celery.transport import ALIAS, SENTINEL_ALIAS, register_aliases
@@ -24,9 +24,10 @@ def broker_url(settings: Settings) -> str:
             named without their master.
     """
     broker = resolve_broker(settings).broker
+    file = broker.password_file
+    password = None if file is None else read_password(file, "broker.password_file")
     if names_sentinels(broker.url.get_secret_value()):
-        file = broker.password_file
-        return sentinel_url(broker, None if file is None else _read_password(file)).text()
+        return sentinel_url(broker, password).text()
     parts = urlsplit(broker.url.get_secret_value())
     if parts.scheme not in SCHEMES:
         raise InvalidSettings(
@@ -34,8 +35,8 @@ def broker_url(settings: Settings) -> str:
             field="broker.url",
             hint=f"use one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}",
         )
-    if broker.password_file is not None:
-        parts = _with_password(parts, _read_password(broker.password_file))
+    if password is not None:
+        parts = _with_password(parts, password)
     return _text(_with_certificates(parts))
 
 
@@ -65,17 +66,6 @@ def _text(parts: SplitResult) -> str:
     """The URL; the standard library drops the slashes of one without a host."""
     url = parts.geturl()
     return url if "://" in url else url.replace(":", "://", 1)
-
-
-def _read_password(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise InvalidSettings(
-            f"cannot read the password file {path}: {error.strerror}",
-            field="broker.password_file",
-            hint="give a readable file that holds the password alone",
-        ) from error
 
 
 def _with_password(parts: SplitResult, password: str) -> SplitResult:

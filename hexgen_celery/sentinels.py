@@ -16,6 +16,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.password_file import read_password
 from hexgen_celery.settings import BrokerSettings
 
 SCHEME = "sentinel"
@@ -106,7 +107,7 @@ def transport_options(broker: BrokerSettings) -> dict[str, Any]:
     """What Kombu and Celery's result backend must know besides the URL; nothing without Sentinels.
 
     Raises:
-        InvalidSettings: as `sentinel_url` does.
+        InvalidSettings: as `sentinel_url` does, or the Sentinels' password file cannot be read.
     """
     if not names_sentinels(broker.url.get_secret_value()):
         return {}
@@ -135,9 +136,13 @@ def sentinel_client(url: str, broker: BrokerSettings, **options: Any) -> redis.R
 
 
 def _connection_options(broker: BrokerSettings) -> dict[str, Any]:
-    """How to talk to a Sentinel: one that does not answer is passed over, not asked again."""
-    timeout = broker.socket_timeout_seconds
+    """How to talk to a Sentinel: one that does not answer is passed over, not asked again.
+
+    The credentials in the URL are the watched Redis's and no business of a Sentinel's.
+    """
+    timeout, file = broker.socket_timeout_seconds, broker.sentinel_password_file
     return {
+        "password": None if file is None else read_password(file, "broker.sentinel_password_file"),
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
         "retry": Retry(NoBackoff(), 0),

@@ -19,12 +19,14 @@ class BrokerSettings(Section):
     """Redis: broker, results and state. `url = "embedded"` starts one beside the processes.
 
     `transport = "kombu"` takes Kombu's own lists in place of urgency-ordered queues with leases.
-    `sentinel_master` is the name that the Sentinels in a `sentinel://` URL know the Redis by.
+    `sentinel_master` is the name that the Sentinels in a `sentinel://` URL know the Redis by, and
+    `sentinel_password_file` holds their own password where they have one.
     """
 
     url: SecretStr = SecretStr("embedded")
     password_file: Path | None = None
     sentinel_master: str | None = None
+    sentinel_password_file: Path | None = None
     prefix: Name = "hexgen"
     transport: Literal["urgency", "kombu"] = "urgency"
     result_ttl_seconds: Positive = 3600.0

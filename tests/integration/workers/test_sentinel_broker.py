@@ -13,6 +13,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 
+from hexgen_celery.app import create_app
 from hexgen_celery.errors import BrokerUnavailable
 from hexgen_celery.redis_client import connect, connect_binary
 from hexgen_celery.settings import BrokerSettings, Settings
@@ -48,12 +49,16 @@ def bare_redis(directory: Path, port: int, *arguments: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def sentinel(directory: Path, watched: int, password: str = "") -> Iterator[int]:
+def sentinel(
+    directory: Path, watched: int, password: str = "", own_password: str = ""
+) -> Iterator[int]:
     """A Sentinel that watches the Redis at port `watched`; its port."""
     port = free_port()
     config = directory / "sentinel.conf"
     login = f"sentinel auth-pass {MASTER} {password}\n" if password else ""
-    config.write_text(f"port {port}\nsentinel monitor {MASTER} 127.0.0.1 {watched} 1\n{login}")
+    guard = f"requirepass {own_password}\n" if own_password else ""
+    monitor = f"sentinel monitor {MASTER} 127.0.0.1 {watched} 1\n"
+    config.write_text(f"port {port}\n{guard}{monitor}{login}")
     with bare_redis(directory, port, str(config), "--sentinel"):
         yield port
 
@@ -62,6 +67,8 @@ def answers(port: int) -> bool:
     try:
         with redis.Redis(port=port) as client:
             return bool(client.ping())
+    except redis.AuthenticationError:
+        return True
     except redis.ConnectionError:
         return False
 
@@ -176,3 +183,22 @@ def test_an_unknown_master_is_named(tmp_path: Path) -> None:
         with pytest.raises(BrokerUnavailable, match="name no reachable master 'other'") as refusal:
             connect(sentinel_settings(free_port(), port, master="other"))
     assert refusal.value.field == "broker.sentinel_master"
+
+
+def test_sentinels_with_a_password_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "theirs"
+    file.write_text("theirs\n")
+    with (
+        EmbeddedRedis(tmp_path / "redis") as server,
+        sentinel(tmp_path, server.port, own_password="theirs") as port,
+    ):
+        settings = sentinel_settings(port)
+        with pytest.raises(BrokerUnavailable):
+            connect(settings)
+        broker = settings.broker.model_copy(update={"sentinel_password_file": file})
+        with connect(settings.model_copy(update={"broker": broker})) as client:
+            assert client.ping()
+        app = create_app(settings.model_copy(update={"broker": broker}))
+        with app.connection_for_write() as connection:
+            assert connection.default_channel.client.ping()
+        app.close()

@@ -74,5 +74,18 @@ def test_queues_and_results_know_the_master_and_all_sentinels() -> None:
     for options in (conf.broker_transport_options, conf.result_backend_transport_options):
         assert options["master_name"] == "main"
         assert options["sentinels"] == (("one", 1), ("two", 2))
+        assert options["sentinel_kwargs"]["password"] is None
     plain = create_app(settings_for("redis://one:1/3")).conf
     assert "master_name" not in plain.broker_transport_options
+
+
+def test_the_sentinels_password_comes_from_its_own_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("theirs\n")
+    url = "sentinel://:ours@one:1/3"
+    conf = create_app(settings_for(url, sentinel_password_file=file)).conf
+    for options in (conf.broker_transport_options, conf.result_backend_transport_options):
+        assert options["sentinel_kwargs"]["password"] == "theirs"
+    with pytest.raises(InvalidSettings, match="cannot read the password file") as refusal:
+        create_app(settings_for(url, sentinel_password_file=tmp_path / "none"))
+    assert refusal.value.field == "broker.sentinel_password_file"
