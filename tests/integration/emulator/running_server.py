@@ -14,6 +14,7 @@ from hexgen_celery.core.profiles import Profile
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.llm.loop_thread import LoopThread
 from hexgen_celery.settings import LlmSettings
+from tests.small_profile import small_profile
 from workers.emulation.answers import AnswerPlanner
 from workers.emulation.faults import FaultInjector, FaultPlan
 from workers.emulation.replay import ReplayStore
@@ -24,20 +25,7 @@ ChatHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MODEL = "emulated-model"
 QUICK_RETRIES = LlmSettings(backoff_seconds=0.001, backoff_max_seconds=0.01)
-SMALL = Profile(
-    name="small",
-    gpu="test",
-    gpus=1,
-    model=MODEL,
-    prefill_tokens_per_second=1000.0,
-    prefill_quadratic=0.0,
-    decode_base=0.01,
-    decode_per_sequence=0.001,
-    decode_per_context_token=0.0,
-    kv_tokens=16_384,
-    max_sequences=4,
-    max_model_len=4096,
-)
+SMALL = small_profile(gpu="test", model=MODEL, kv_tokens=16_384, max_sequences=4)
 
 
 @dataclass

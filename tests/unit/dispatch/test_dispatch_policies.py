@@ -16,19 +16,15 @@ from hexgen_celery.core.prefix import Prefix, PrefixPart
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import InvalidParameter, UnknownName
 from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Target
+from tests.small_profile import small_profile
 
 
 def profile(gpu: str, rate: float, base: float) -> Profile:
-    return Profile(
+    return small_profile(
         name=gpu,
         gpu=gpu,
-        gpus=1,
-        model="m",
         prefill_tokens_per_second=rate,
-        prefill_quadratic=0.0,
         decode_base=base,
-        decode_per_sequence=0.001,
-        decode_per_context_token=0.0,
         kv_tokens=100_000,
         max_sequences=64,
         max_model_len=32_000,

@@ -7,22 +7,11 @@ import asyncio
 import pytest
 
 from hexgen_celery.core.engine import Engine, EngineEventKind, EngineRequest
-from hexgen_celery.core.profiles import Profile
+from tests.small_profile import small_profile
 from workers.emulation.timing import ConstantTiming, EngineTiming, Ticket
 
-PROFILE = Profile(
-    name="small",
-    gpu="test",
-    gpus=1,
-    model="m",
-    prefill_tokens_per_second=1000.0,
-    prefill_quadratic=1e-6,
-    decode_base=0.01,
-    decode_per_sequence=0.001,
-    decode_per_context_token=1e-6,
-    kv_tokens=8192,
-    max_sequences=3,
-    max_model_len=4096,
+PROFILE = small_profile(
+    gpu="test", prefill_quadratic=1e-6, decode_per_context_token=1e-6, max_sequences=3
 )
 SPEED = 20.0
 

@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 
 from hexgen_celery.core.engine import Engine, EngineEvent, EngineRequest
 from hexgen_celery.core.prefix import PrefixPart
-from hexgen_celery.core.profiles import Profile
+from tests.small_profile import small_profile
 from tests.unit.engine.reference_engine import ReferenceEngine
 
-PROFILE = Profile(
+PROFILE = small_profile(
     name="test",
-    gpu="T",
-    gpus=1,
-    model="m",
-    prefill_tokens_per_second=1000.0,
     prefill_quadratic=1e-6,
     decode_base=0.05,
     decode_per_sequence=0.002,

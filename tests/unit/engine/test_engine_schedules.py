@@ -8,20 +8,13 @@ import pytest
 
 from hexgen_celery.core.engine import Engine, EngineEvent, EngineRequest
 from hexgen_celery.core.prefix import PrefixPart
-from hexgen_celery.core.profiles import Profile
+from tests.small_profile import small_profile
 
-SIMPLE = Profile(
+SIMPLE = small_profile(
     name="simple",
-    gpu="T",
-    gpus=1,
-    model="m",
-    prefill_tokens_per_second=1000.0,
-    prefill_quadratic=0.0,
     decode_base=0.1,
     decode_per_sequence=0.01,
-    decode_per_context_token=0.0,
     kv_tokens=4000,
-    max_sequences=8,
     max_model_len=3000,
     max_batched_tokens=2000,
     block_tokens=4,

@@ -14,21 +14,16 @@ from hexgen_celery.core.admission import (
     claim_cost,
 )
 from hexgen_celery.core.order import WaitingEntry
-from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import InvalidParameter
 from hexgen_celery.core.stealing import StealCandidate, build_stealing
 from hexgen_celery.core.views import RequestView
+from tests.small_profile import small_profile
 
-PROFILE = Profile(
+PROFILE = small_profile(
     name="p",
     gpu="A100",
-    gpus=1,
-    model="m",
-    prefill_tokens_per_second=1000.0,
-    prefill_quadratic=0.0,
     decode_base=0.03,
     decode_per_sequence=0.0,
-    decode_per_context_token=0.0,
     kv_tokens=10_000,
     max_sequences=4,
     max_model_len=8_000,

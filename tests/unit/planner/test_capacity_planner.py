@@ -17,29 +17,11 @@ from hexgen_celery.capacity_planner import (
     plan,
     price,
 )
-from hexgen_celery.core.profiles import Profile
 from hexgen_celery.errors import InvalidSettings, InvalidWorkload
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
+from tests.small_profile import pool_profile
 
-
-def profile(gpu: str, factor: float) -> Profile:
-    return Profile(
-        name=gpu.lower(),
-        gpu=gpu,
-        gpus=2,
-        model="m",
-        prefill_tokens_per_second=8000.0 / factor,
-        prefill_quadratic=0.0,
-        decode_base=0.02 * factor,
-        decode_per_sequence=0.002 * factor,
-        decode_per_context_token=0.0,
-        kv_tokens=60_000,
-        max_sequences=32,
-        max_model_len=16_000,
-    )
-
-
-FAST, SLOW = profile("A100", 1.0), profile("A6000", 3.0)
+FAST, SLOW = pool_profile("A100", 1.0, gpus=2), pool_profile("A6000", 3.0, gpus=2)
 PRICES = {"A100": 1.5, "A6000": 0.5}
 
 

@@ -19,6 +19,7 @@ from hexgen_celery.profiling_llm.samples import (
     Measurements,
     PrefillSample,
 )
+from tests.small_profile import small_profile
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
 POINTS = [(batch, context) for batch in (1, 4, 16) for context in (128, 2048)]
@@ -35,11 +36,8 @@ HARDWARE = Hardware(
 
 
 def _profile(rate: float = 5000.0, quadratic: float = 4e-9, base: float = 0.03) -> Profile:
-    return Profile(
+    return small_profile(
         name="true",
-        gpu="T",
-        gpus=1,
-        model="m",
         prefill_tokens_per_second=rate,
         prefill_quadratic=quadratic,
         decode_base=base,

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hexgen_celery.core.fleet import Fleet, FleetInstance
-from hexgen_celery.core.profiles import Profile
 from hexgen_celery.simulator import Choice, Policies, SimulationConfig
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
+from tests.small_profile import small_profile
 
-FAST = Profile(
+FAST = small_profile(
     name="fast",
     gpu="FAST",
-    gpus=1,
-    model="m",
     prefill_tokens_per_second=5000.0,
     prefill_quadratic=1e-9,
     decode_base=0.02,
-    decode_per_sequence=0.001,
     decode_per_context_token=1e-7,
     kv_tokens=40_000,
     max_sequences=32,

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexgen_celery.core.fleet import Fleet, FleetInstance
-from hexgen_celery.core.profiles import Profile
 from hexgen_celery.errors import InvalidWorkload
 from hexgen_celery.parallel import map_unordered, usable_processes
 from hexgen_celery.simulator import Choice, Policies
@@ -31,33 +30,17 @@ from hexgen_celery.tuning import (
 from hexgen_celery.tuning.decision import smoothed
 from hexgen_celery.tuning.search import Repetition
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
+from tests.small_profile import pool_profile
 
 P95 = partial(Objective.P95.loss, rate=1.0)
-
-
-def profile(gpu: str, factor: float) -> Profile:
-    return Profile(
-        name=gpu,
-        gpu=gpu,
-        gpus=1,
-        model="m",
-        prefill_tokens_per_second=8000.0 / factor,
-        prefill_quadratic=0.0,
-        decode_base=0.02 * factor,
-        decode_per_sequence=0.002 * factor,
-        decode_per_context_token=0.0,
-        kv_tokens=60_000,
-        max_sequences=32,
-        max_model_len=16_000,
-    )
 
 
 FLEET = Fleet(
     "pair",
     "m",
     (
-        FleetInstance("fast", "fast", profile("A100", 1.0)),
-        FleetInstance("slow", "slow", profile("A6000", 3.0)),
+        FleetInstance("fast", "fast", pool_profile("A100", 1.0)),
+        FleetInstance("slow", "slow", pool_profile("A6000", 3.0)),
     ),
 )
 
