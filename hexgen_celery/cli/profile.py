@@ -14,6 +14,7 @@ from hexgen_celery.core.profiles import Provenance
 from hexgen_celery.errors import InvalidSettings, ModelUnavailable
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.profiling_llm import (
+    WORST_FIT,
     Hardware,
     MeasuredProfile,
     MeasuringPlan,
@@ -42,14 +43,21 @@ BLOCK_TOKENS = 16
 @click.option(
     "--seconds", type=click.FloatRange(1), default=180.0, show_default=True, help="Time to take."
 )
+@click.option(
+    "--accept",
+    type=click.FloatRange(0.0, min_open=True),
+    default=100 * WORST_FIT,
+    show_default=True,
+    help="Most per cent by which a fit may miss a measured time.",
+)
 @click.option("--output", type=click.Path(path_type=Path), help="File; default: NAME.toml.")
 @json_option
 @pass_cli
 def profile_command(cli: CliContext, /, url: str, as_json: bool, **options: Any) -> None:
     """Measure the server at URL and write its profile, with the error of every term.
 
-    The server should be idle. A profile that misses its own measurements by more than 25 % is
-    refused.
+    The server should be idle. A profile that misses one of its own measurements by more than
+    `--accept` per cent is refused.
     """
     # A server that is silent for as long as the whole measuring may take is not measured at all.
     silence = min(cli.settings.llm.idle_timeout_seconds, options["seconds"])
@@ -67,7 +75,7 @@ def profile_command(cli: CliContext, /, url: str, as_json: bool, **options: Any)
         server = client.version() or "server of unknown version"
         measurements = measure(Prober(client, model), plan)
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    measured = build_profile(measurements, hardware, today, server)
+    measured = build_profile(measurements, hardware, today, server, options["accept"] / 100)
     path = options["output"] or Path(f"{hardware.name}.toml")
     path.write_text(profile_text(measured.profile, _comments(measured)), encoding="utf-8")
     _show(measured, path, as_json)

@@ -90,17 +90,21 @@ class MeasuredProfile:
 
 
 def build_profile(
-    measurements: Measurements, hardware: Hardware, when: str, server: str
+    measurements: Measurements,
+    hardware: Hardware,
+    when: str,
+    server: str,
+    worst_fit: float = WORST_FIT,
 ) -> MeasuredProfile:
     """Fit the terms; `when` (a date) and `server` go into their provenance.
 
     Raises:
-        ProfileRefused: a prediction misses a measured time by more than `WORST_FIT`, or prefill or
+        ProfileRefused: a prediction misses a measured time by more than `worst_fit`, or prefill or
             decode came out as taking no time.
     """
     prefill, decode = fit_prefill(measurements.prefill), fit_decode(measurements.decode)
     for what, fit in (("prefill", prefill), ("decode", decode)):
-        _refuse_bad(what, fit)
+        _refuse_bad(what, fit, worst_fit)
     if prefill.terms["per_token"] <= 0 or decode.terms["base"] <= 0:
         raise ProfileRefused(
             "the measured times do not grow with the prompt, or not with the answer",
@@ -128,13 +132,14 @@ def build_profile(
     return MeasuredProfile(profile, prefill, decode, measurements)
 
 
-def _refuse_bad(what: str, fit: Fit) -> None:
-    if fit.worst_error > WORST_FIT:
+def _refuse_bad(what: str, fit: Fit, accepted: float) -> None:
+    if fit.worst_error > accepted:
         raise ProfileRefused(
             f"the {what} model misses a measured time by {fit.worst_error:.0%} "
-            f"(mean {fit.mean_error:.0%}); at most {WORST_FIT:.0%} is accepted",
+            f"(mean {fit.mean_error:.0%}); at most {accepted:.0%} is accepted",
             field=what,
-            hint="measure again while nothing else uses the server or this machine",
+            hint="measure again while nothing else uses the server or this machine, or accept "
+            "a worse fit (--accept)",
         )
 
 

@@ -43,7 +43,9 @@ DATA = Path(os.environ.get("HEXGEN_DATA", PROJECT / ".." / "shared" / "data"))
 WORKLOAD = "trace1.jsonl"
 OUTPUT = PROJECT / "build" / "fidelity"
 LIMITS = ServerLimits(sequences=16)
-PROFILE_SECONDS = 150.0
+PROFILE_SECONDS = 120.0
+# A CPU that others use too is less regular than a GPU; the report shows the fit's errors.
+ACCEPTED_FIT_PERCENT = 60.0
 # Questions in flight that each load is to bring about.
 LOADS = {"c2": 2.0, "c6": 6.0}
 RUNS = 3
@@ -90,7 +92,8 @@ def _profile(url: str) -> Profile:
         limits += ["--max-batched-tokens", str(LIMITS.batched_tokens)]
         hexgen = str(Path(sys.executable).with_name("hexgen"))
         command = [hexgen, "profile", url, "--gpu", "cpu", *limits]
-        command += ["--seconds", str(PROFILE_SECONDS), "--output", str(path), "--json"]
+        command += ["--seconds", str(PROFILE_SECONDS), "--accept", str(ACCEPTED_FIT_PERCENT)]
+        command += ["--output", str(path), "--json"]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"hexgen profile ended with {done.returncode}: {done.stderr}")

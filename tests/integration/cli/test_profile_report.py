@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from hexgen_celery.profiling_llm.samples import (
     DecodeSample,
     Measurements,
     PrefillSample,
+    ProfileRefused,
 )
 from tests.integration.emulator.running_server import (
     MODEL,
@@ -57,6 +59,19 @@ def test_terms_are_shown_with_their_errors_and_the_effect_of_the_cache(
     assert (read.name, read.gpu, read.kv_tokens) == (f"h9-x1-{MODEL}", "H9", 9000)
     assert read.prefill_tokens_per_second == pytest.approx(5000, rel=0.01)
     assert dict(read.provenance)["kv_tokens"].kind == "modelled"
+
+
+def test_a_fit_worse_than_accepted_is_refused(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uneven = replace(KNOWN, decode=(*KNOWN.decode[:-1], DecodeSample(8, 1024.0, 0.033)))
+    monkeypatch.setattr(profile, "measure", lambda _probe, _plan: uneven)
+    path = tmp_path / "refused.toml"
+    arguments = ["profile", server.url, "--kv-tokens", "9000", "--output", str(path)]
+    result = CliRunner().invoke(hexgen, [*arguments, "--accept", "0.1"])
+    assert isinstance(result.exception, ProfileRefused)
+    assert "--accept" in str(result.exception)
+    assert not path.exists()
 
 
 def test_limits_are_those_given_else_vllms_defaults(server: RunningServer, tmp_path: Path) -> None:
