@@ -43,7 +43,7 @@ DATA = Path(os.environ.get("HEXGEN_DATA", PROJECT / ".." / "shared" / "data"))
 WORKLOAD = "trace1.jsonl"
 OUTPUT = PROJECT / "build" / "fidelity"
 LIMITS = ServerLimits(sequences=16)
-PROFILE_SECONDS = 120.0
+PROFILE_SECONDS = 90.0
 # A CPU that others use too is less regular than a GPU; the report shows the fit's errors.
 ACCEPTED_FIT_PERCENT = 60.0
 # Questions in flight that each load is to bring about.

@@ -19,11 +19,11 @@ _BISECTIONS = 12
 class Scale:
     """What a recorded length is multiplied by.
 
-    `inputs` brings the longest recorded prompt (14,131 tokens) and its answer into a context of
-    4,096 tokens; `outputs` keeps a run within minutes at the speed at which a CPU decodes.
+    They bring the longest recorded prompt (12,286 tokens) and its answer well into a context of
+    4,096 tokens, and a run within minutes at the speed of a CPU.
     """
 
-    inputs: float = 0.25
+    inputs: float = 0.125
     outputs: float = 0.0625
 
     def question(self, line: WorkloadQuestion) -> WorkloadQuestion:

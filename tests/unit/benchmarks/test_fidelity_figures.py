@@ -112,9 +112,9 @@ def test_a_colder_cache_shows_as_such() -> None:
 def test_lengths_are_scaled_and_stay_possible() -> None:
     linking, candidate, _, evaluation = SCALED[0].requests
     assert (candidate.input_tokens, candidate.template_tokens, candidate.schema_tokens) == (
-        2000,
-        750,
         1000,
+        375,
+        500,
     )
     assert (linking.output_tokens, candidate.output_tokens) == (10, 100)
     assert evaluation.output_tokens == 1
@@ -128,7 +128,7 @@ def test_the_simulators_questions_have_no_stack() -> None:
     assert shares["stack"] == pytest.approx(0.0, abs=1e-6)
     mean = sum(question.latency for question in questions) / len(questions)
     assert sum(shares.values()) == pytest.approx(mean)
-    assert {one.input_tokens for q in questions for one in q.requests} == {330, 2030, 280}
+    assert {one.input_tokens for q in questions for one in q.requests} == {180, 1030, 155}
 
 
 def test_a_rate_brings_the_wanted_number_in_flight() -> None:
