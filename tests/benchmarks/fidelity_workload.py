@@ -10,9 +10,9 @@ from hexgen_celery.core.fleet import Fleet
 from hexgen_celery.simulator import Choice, Policies, SimulationConfig, SimulationResult, run
 from hexgen_celery.simulator.config import RECORDED
 from hexgen_celery.workloads import Workload, WorkloadQuestion, WorkloadRequest
-from tests.benchmarks.agreement import drawn_workload
+from tests.benchmarks.agreement import SLO_SECONDS, drawn_workload
 
-_BISECTIONS = 12
+_BISECTIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ def predict(workload: Workload, fleet: Fleet, policies: Policies) -> SimulationR
             rate=1.0,
             policies=policies,
             arrivals=Choice(RECORDED),
+            slo_base_seconds=SLO_SECONDS,
             keep_requests=True,
         )
     )
