@@ -196,9 +196,8 @@ def emulated_cluster(
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hexgen-stack-")))
         config = directory / "cluster.toml"
-        document = _document(directory, policies) + _emulator(speed, engine_priority)
-        document += extra + "".join(_pool(fleet, pool) for pool in fleet.pools)
-        config.write_text(document, encoding="utf-8")
+        document = cluster_document(directory, fleet, policies, _emulator(speed, engine_priority))
+        config.write_text(document + extra, encoding="utf-8")
         state = stack.enter_context(local_cluster(config, READY_SECONDS))
         settings = load_settings(config)
         broker = settings.broker.model_copy(update={"url": state.broker_url})
@@ -206,8 +205,9 @@ def emulated_cluster(
         yield EmulatedCluster(client, state, fleet, speed)
 
 
-def _document(directory: Path, policies: Policies) -> str:
-    return (
+def cluster_document(directory: Path, fleet: Fleet, policies: Policies, emulator: str) -> str:
+    """The cluster's configuration (TOML) with everything it writes below `directory`."""
+    head = (
         f"[up]\ndirectory = {json.dumps(str(directory))}\n"
         f"[sql]\nhome = {json.dumps(str(directory / 'databases'))}\n"
         f'[log]\nlevel = "warning"\n[deadline]\nmax_slo_seconds = 86400.0\n'
@@ -217,6 +217,7 @@ def _document(directory: Path, policies: Policies) -> str:
         f'[admission]\npolicy = "{policies.admission.name}"\n'
         f"{_parameters('admission', policies.admission)}"
     )
+    return head + emulator + "".join(_pool(fleet, pool) for pool in fleet.pools)
 
 
 def _emulator(speed: float, engine_priority: bool) -> str:
