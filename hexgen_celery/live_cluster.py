@@ -163,6 +163,9 @@ class LiveCluster:
     """
 
     UNSEEN_SECONDS = 0.02
+    # Instances that are not announced (any more): those that register themselves may have ever new
+    # names, while one that is restarted comes back under its own.
+    REMEMBERED = 100
 
     def __init__(self, profiles: Profiles, caches: PrefixCaches) -> None:
         self._profiles = profiles
@@ -177,8 +180,16 @@ class LiveCluster:
         """These are all announced instances; costs nothing while they are the very same records."""
         if records is self._followed:
             return
-        self._seats = {record.name: self._seat(record) for record in records}
+        self._seats |= {record.name: self._seat(record) for record in records}
+        if len(self._seats) > len(records) + self.REMEMBERED:
+            self._forget(self._seats.keys() - {record.name for record in records})
         self._followed = records
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            del self._seats[name]
+            self._assigned.pop(name, None)
+            self._caches.forget(name)
 
     def _seat(self, record: InstanceRecord) -> _Seat:
         seat = self._seats.get(record.name)

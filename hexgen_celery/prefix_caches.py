@@ -64,6 +64,10 @@ class PrefixCaches:
             shadow.epoch = epoch
             shadow.ledger.clear()
 
+    def forget(self, instance: str) -> None:
+        """An instance is not announced any more and its name may never come back."""
+        self._shadows.pop(instance, None)
+
     def cached_tokens(self, instance: str, prefix: Prefix) -> int:
         """Leading tokens of `prefix` believed to be cached there."""
         shadow = self._shadows.get(instance)

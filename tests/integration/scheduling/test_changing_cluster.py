@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from hexgen_celery.api import Client
 from hexgen_celery.instances import InstanceState
 from hexgen_celery.ledger import LedgerView
 from hexgen_celery.references import RequestRef
+from hexgen_celery.workflows.definition import Failure
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
 pytestmark = pytest.mark.integration
@@ -119,3 +121,33 @@ def test_an_instance_that_was_silent_for_long_is_forgotten(world: LiveWorld) -> 
     assert world.directory.forget_silent(60.0) == []
     assert world.directory.forget_silent(0.1) == ["a1"]
     assert [record.name for record in world.directory.snapshot()[1]] == ["a2"]
+
+
+def test_without_any_instance_it_is_told_who_waits_and_the_deadline_ends_it(
+    world: LiveWorld,
+) -> None:
+    down = instance("a1", state=InstanceState.DOWN, reason="connection refused")
+    world.directory.announce(down)
+    question = world.ask(slo=0.5)
+    with Client(world.settings) as client:
+        (stuck,) = client.stuck(client.running())
+    assert (stuck.question, stuck.node, stuck.queue) == (question, "a", "")
+    assert "no instance is ready" in stuck.why
+    assert "a1 (gpu.a100.x, down: connection refused)" in stuck.why
+    time.sleep(0.6)
+    world.coordinator.tick()
+    record = world.coordinator.record(question)
+    assert record.status == "expired"
+    assert isinstance(record.outcome, Failure)
+    assert "no instance is ready" in record.outcome.cause
+
+
+def test_what_waits_behind_an_instance_that_went_is_told_too(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask()
+    with Client(world.settings) as client:
+        assert client.stuck(client.running()) == []
+        world.directory.announce(instance("a1", state=InstanceState.DOWN, reason="gone"))
+        (stuck,) = client.stuck(client.running())
+    assert (stuck.question, stuck.queue) == (question, "gpu.a100.x.a1")
+    assert stuck.why == "a1 is down: gone"

@@ -162,3 +162,22 @@ def test_a_server_that_was_away_has_nothing_cached() -> None:
     caches.read([PlacementNote("other", "a1", PREFIX, 3000, 100).to_json()])
     cluster.views([replace(FIRST, epoch=5.0)], snapshot, _trusting)
     assert caches.cached_tokens("a1", PREFIX) == 0
+
+
+def test_names_that_never_come_back_are_forgotten() -> None:
+    cluster, caches = _cluster()
+    for number in range(LiveCluster.REMEMBERED + 10):
+        cluster.follow((replace(FIRST, name=f"n{number}"),))
+        caches.read([PlacementNote("other", f"n{number}", PREFIX, 3000, 100).to_json()])
+    kept = [n for n in range(LiveCluster.REMEMBERED + 10) if caches.cached_tokens(f"n{n}", PREFIX)]
+    assert 0 < len(kept) <= LiveCluster.REMEMBERED
+    assert LiveCluster.REMEMBERED + 9 in kept
+
+
+def test_an_instance_that_comes_back_under_its_name_is_still_known() -> None:
+    cluster, caches = _cluster()
+    cluster.follow((FIRST, SECOND))
+    caches.read([PlacementNote("other", "a1", PREFIX, 3000, 100).to_json()])
+    cluster.follow((SECOND,))
+    cluster.follow((replace(FIRST, beat=200.0), SECOND))
+    assert caches.cached_tokens("a1", PREFIX) > 0
