@@ -40,11 +40,6 @@ class PipelineOptions:
     structured: bool = False
     question_key: str = ""
 
-    @property
-    def max_nodes(self) -> int:
-        """The most nodes such a question can have, executions included."""
-        return 2 + self.candidates * 2 * (1 + self.correction_rounds) + 2
-
     def to_json(self) -> Json:
         """The options as plain values."""
         return asdict(self)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hexgen_celery.settings import PipelineSettings
 from hexgen_celery.workflows.definition import Answer, Json, NodeSpec, SqlCall
-from hexgen_celery.workflows.pipeline_options import resolve_options
+from hexgen_celery.workflows.pipeline_options import PipelineOptions, resolve_options
 from tests.unit.workflows.memory_executor import Finished, MemoryExecutor, submission_of
 from tests.unit.workflows.shop import (
     EMPTY,
@@ -92,6 +92,11 @@ class Chaos:
 
 
 @settings(max_examples=150, deadline=None)
+def most_nodes(options: PipelineOptions) -> int:
+    """Linking and retrieval; for each candidate every attempt and its execution; evaluation."""
+    return 2 + options.candidates * 2 * (1 + options.correction_rounds) + 2
+
+
 @given(data=st.data(), options=OPTIONS, seed=st.integers(0, 10**6))
 def test_there_is_always_an_outcome_within_bounds(
     data: st.DataObject, options: Json, seed: int
@@ -100,7 +105,7 @@ def test_there_is_always_an_outcome_within_bounds(
     submission = submission_of("text_to_sql", options=options)
     run = MemoryExecutor(text_to_sql(), submission, chaos, random.Random(seed))
     outcome = run.run()
-    assert len(run.nodes) <= resolve_options(options, PipelineSettings()).max_nodes
+    assert len(run.nodes) <= most_nodes(resolve_options(options, PipelineSettings()))
     left = set(run.nodes) - set(run.finished)
     assert left == run.dropped, "the outcome came while something was running"
     early = outcome.detail["decided_by"] == "early_agreement"
