@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 _QUOTED_CHARACTERS = 220
 _QUOTED_LINES = 4
-_NOISE = re.compile(
-    r"^\s*(?:File \"|\^+$|~|return |await |\w+\(|raise |with |self\.)|^\W*$"
-)
+_NOISE = re.compile(r"^\s*(?:File \"|\^+$|~|return |await |\w+\(|raise |with |self\.)|^\W*$")
 _PROCESS = r"(?:\((?:APIServer|EngineCore|Worker)[^)]*\)\s*)?"
 _PREFIX = re.compile(rf"^{_PROCESS}(?:(?:INFO|WARNING|ERROR) \S+ \S+ \[[^\]]*\]\s*)?")
 
@@ -35,8 +33,8 @@ _CAUSES = (
         "another program has the port: stop it, or choose another `port`",
     ),
     _Cause(
-        re.compile(r"unrecognized arguments|invalid choice|expected one argument"),
-        "this version of vLLM does not know an argument: look at extra_args, or install the "
+        re.compile(r"unrecognized arguments|vllm serve: error: argument"),
+        "this version of vLLM refuses an argument: look at extra_args, or install the "
         "version that pyproject.toml names",
     ),
     _Cause(

@@ -28,7 +28,10 @@ BLOCK_TOKENS = 128
 SEQUENCES = 4
 UNFINISHED = 8
 """Of the tiny server: so many run at once, and one more than that many is refused with 503."""
-_NO_ENDLESS_SPACES = ["--structured-outputs-config", '{"disable_any_whitespace": true}']
+_NO_ENDLESS_SPACES = [
+    "--structured-outputs-config",
+    '{"backend": "xgrammar", "disable_any_whitespace": true}',
+]
 """A grammar of JSON allows spaces for ever, which random weights make use of."""
 
 _TINY_PROFILE = """name = "cpu-x1-tiny"
