@@ -10,6 +10,7 @@ from hexgen_celery.workflows.definition import Json
 
 ENDINGS = ("done", "failed", "retried", "dropped")
 NUMBERS = ("input_tokens", "output_tokens", "cached_tokens", "budget", "debit")
+LATEST_START = "latest_start"
 _ABOUT = frozenset({"t", "event", "node", "attempt", "workflow", "queue"})
 
 
@@ -17,8 +18,8 @@ _ABOUT = frozenset({"t", "event", "node", "attempt", "workflow", "queue"})
 class AttemptSpan:
     """One attempt at one request. Times in Unix seconds, None where it did not get that far.
 
-    `reasons`: what the router chose its queue by. `numbers`: tokens (input, output, cached), and
-    budget and debit in seconds, where recorded.
+    `reasons`: what the router chose its queue by, the latest start in seconds since the submission.
+    `numbers`: tokens (input, output, cached), and budget and debit in seconds, where recorded.
     """
 
     node: str
@@ -83,13 +84,14 @@ def timeline_of(events: Iterable[Json]) -> Timeline:
     first = next((event for event in rows if event["event"] == "started"), rows[0])
     last = rows[-1]
     ended = next((event for event in rows if event["event"] == "finished"), None)
+    submitted_at = float(first["submitted_at"] if "submitted_at" in first else first["t"])
     spans: dict[tuple[str, int], AttemptSpan] = {}
     for event in rows:
         if "node" in event:
             key = (str(event["node"]), int(event["attempt"]))
-            _note(spans.setdefault(key, AttemptSpan(*key)), event)
+            _note(spans.setdefault(key, AttemptSpan(*key)), event, submitted_at)
     return Timeline(
-        submitted_at=float(first["submitted_at"] if "submitted_at" in first else first["t"]),
+        submitted_at=submitted_at,
         deadline=first.get("deadline"),
         end=float(last["t"]),
         status=str(ended["status"]) if ended else "running",
@@ -98,7 +100,7 @@ def timeline_of(events: Iterable[Json]) -> Timeline:
     )
 
 
-def _note(span: AttemptSpan, event: Json) -> None:
+def _note(span: AttemptSpan, event: Json, submitted_at: float) -> None:
     kind, at = str(event["event"]), float(event["t"])
     span.stage = str(event.get("stage") or span.stage)
     span.step = str(event.get("step") or span.step)
@@ -108,7 +110,7 @@ def _note(span: AttemptSpan, event: Json) -> None:
         span.ready_at = at
     elif kind == "sent":
         span.sent_at = at
-        span.reasons = {name: value for name, value in event.items() if name not in _ABOUT}
+        span.reasons = _reasons(event, submitted_at)
     elif kind == "claimed":
         span.claimed_at = at
     elif kind == "first_token":
@@ -117,6 +119,13 @@ def _note(span: AttemptSpan, event: Json) -> None:
         span.ended_at, span.ending = at, kind
         span.cause = str(event.get("message") or event.get("code") or "")
         span.numbers = {name: event[name] for name in NUMBERS if _is_number(event.get(name))}
+
+
+def _reasons(event: Json, submitted_at: float) -> dict[str, Any]:
+    reasons = {name: value for name, value in event.items() if name not in _ABOUT}
+    if LATEST_START in reasons:
+        reasons[LATEST_START] = round(float(reasons[LATEST_START]) - submitted_at, 3)
+    return reasons
 
 
 def _is_number(value: object) -> bool:

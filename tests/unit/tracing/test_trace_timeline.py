@@ -12,7 +12,15 @@ from hexgen_celery.tracing.timeline import timeline_of
 EVENTS: list[dict[str, Any]] = [
     {"t": 100.2, "event": "started", "submitted_at": 100.0, "deadline": 105.0, "tenant": "acme"},
     {"t": 100.2, "event": "ready", "node": "a", "attempt": 1, "stage": "s", "step": "link"},
-    {"t": 100.3, "event": "sent", "node": "a", "attempt": 1, "queue": "gpu.x.p", "score": 1.25},
+    {
+        "t": 100.3,
+        "event": "sent",
+        "node": "a",
+        "attempt": 1,
+        "queue": "gpu.x.p",
+        "score": 1.25,
+        "latest_start": 103.5,
+    },
     {"t": 101.0, "event": "claimed", "node": "a", "attempt": 1, "instance": "i1"},
     {"t": 102.0, "event": "retried", "node": "a", "attempt": 1, "message": "it <died>"},
     {"t": 102.0, "event": "ready", "node": "a", "attempt": 2},
@@ -35,7 +43,7 @@ EVENTS: list[dict[str, Any]] = [
 def test_each_attempt_is_a_span_of_its_own() -> None:
     first, second = timeline_of(EVENTS).attempts
     assert (first.where, first.ending, first.cause) == ("i1", "retried", "it <died>")
-    assert first.reasons == {"score": 1.25}
+    assert first.reasons == {"score": 1.25, "latest_start": 3.5}
     assert abs((first.waited or 0) - 0.8) < 1e-9
     assert first.phases(106.0)[-1] == ("work", 101.0, 102.0)
     assert second.phases(106.0) == [
