@@ -140,6 +140,11 @@ class Keys:
         return self._key("tuning")
 
     @property
+    def tuned_cluster(self) -> str:
+        """String: the instances that the tuner saw last, and since when they are the same (JSON)."""
+        return self._key("tuned", "cluster")
+
+    @property
     def tenants(self) -> str:
         """Hash: JSON [tenant, class, measure] → questions; behind `:<tenant>` the sorted set of its
         running ones, by when they are forgotten."""

@@ -17,7 +17,7 @@ class SteadyCluster:
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
-        self._key = f"{keys.tuning}:cluster"
+        self._key = keys.tuned_cluster
 
     def since(self, alive: Iterable[InstanceRecord], now: float) -> float:
         """Since when (Unix seconds) exactly these instances are alive, none restarted; `now` when
