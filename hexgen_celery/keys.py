@@ -141,7 +141,7 @@ class Keys:
 
     @property
     def tuned_cluster(self) -> str:
-        """String: the instances that the tuner saw last, and since when they are the same (JSON)."""
+        """String: the instances that the tuner saw last, and since when they are so (JSON)."""
         return self._key("tuned", "cluster")
 
     @property
