@@ -27,6 +27,9 @@ from workers.periodic import Periodic
 log = structlog.get_logger(__name__)
 
 CONTROL = "control"
+SQL = "sql"
+LATEST_START_ORDERS = ("latest-start", "least-laxity")
+"""Orders whose ranks are latest start times; statements are always ranked by theirs."""
 
 
 class Presence:
@@ -48,7 +51,8 @@ class Presence:
         self.observer: Observer = Unobserved()
         self._endpoint: Endpoint | None = None
         if settings.metrics.enabled:
-            metrics = ProcessMetrics(kind, worker)
+            laxity_known = kind == SQL or settings.queues.order in LATEST_START_ORDERS
+            metrics = ProcessMetrics(kind, worker, laxity_known=laxity_known)
             self.observer = metrics
             self._endpoint = self._build_endpoint(settings, client, metrics, kind)
 

@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from hexgen_celery.core.defaults import DEFAULTS
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.instances import InstanceState
 from hexgen_celery.live_cluster import Profiles
@@ -33,6 +34,7 @@ MOST_INSTANCES = 500
 MOST_POOLS = 100
 MOST_CLASSES = 50
 MOST_SCOPES = 50
+ALPHA_POLICY = "alpha"
 
 Sample = tuple[tuple[str, ...], float]
 
@@ -129,16 +131,21 @@ class ClusterCollector(Collector):
         yield _family(catalogue.QUESTIONS, ended.items())
 
     def _alphas(self, policies: Mapping[str, str]) -> list[Sample]:
-        configured = self._settings.router.parameters.get("alpha")
-        alphas: dict[str, Any] = {} if configured is None else {"@": configured}
+        router = self._settings.router
+        alphas = {"@": _alpha(PolicyChoice(router.dispatch, router.parameters))}
         for scope in sorted(policies):
             try:
-                parameters = PolicyChoice.from_json(policies[scope]).parameters
+                alphas[self._scopes(scope)] = _alpha(PolicyChoice.from_json(policies[scope]))
             except ValueError:
                 continue
-            if "alpha" in parameters:
-                alphas[self._scopes(scope)] = parameters["alpha"]
-        return [((s,), float(a)) for s, a in alphas.items() if isinstance(a, int | float)]
+        return [((scope,), alpha) for scope, alpha in alphas.items() if alpha is not None]
+
+
+def _alpha(choice: PolicyChoice) -> float | None:
+    """The weight of a policy, None where it has none."""
+    default = DEFAULTS.alpha if choice.dispatch == ALPHA_POLICY else None
+    value: Any = choice.parameters.get("alpha", default)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

@@ -71,11 +71,22 @@ class Instruments:
 
 
 class ProcessMetrics:
-    """The `Observer` of a process whose metrics are on. `kind` is its kind of worker."""
+    """The `Observer` of a process whose metrics are on. `kind` is its kind of worker.
 
-    def __init__(self, kind: str, worker: str, *, now: Callable[[], float] = time.time) -> None:
+    `laxity_known`: whether requests are ranked by their latest start, so that their rank tells it.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        worker: str,
+        *,
+        laxity_known: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.registry = CollectorRegistry()
         self._now = now
+        self._laxity_known = laxity_known
         self._of = Instruments(self.registry).of
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -85,7 +96,7 @@ class ProcessMetrics:
     def claimed(self, request: ClaimedRequest, pool: str) -> None:
         """See `Observer`."""
         stage = request.spec.stage
-        if request.latest_start is not None:
+        if request.latest_start is not None and self._laxity_known:
             self._of(catalogue.LAXITY, pool).observe(request.latest_start - self._now())
         if request.waited_seconds is not None:
             self._of(catalogue.WAIT, stage, pool).observe(request.waited_seconds)

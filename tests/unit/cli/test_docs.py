@@ -87,6 +87,7 @@ OWN = (
     "prompts",
     "queues",
     "status",
+    "top",
     "up",
 )
 

@@ -109,3 +109,21 @@ def test_every_histogram_has_buckets_and_every_name_is_once_there() -> None:
         assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM), metric.name
         assert list(metric.buckets) == sorted(set(metric.buckets)), metric.name
         assert not metric.name.endswith("_total"), metric.name
+
+
+def test_the_weight_in_force_is_told_by_scope() -> None:
+    policies = {
+        "@": '{"dispatch": "alpha", "parameters": {"alpha": 0.4}}',
+        "acme@": '{"dispatch": "alpha", "parameters": {}}',
+        "acme@m": '{"dispatch": "round-robin", "parameters": {}}',
+        "odd@": "not JSON",
+    }
+    counts = ClusterCounts(0.0, (), (), (), policies=policies)
+    collector = ClusterCollector(lambda: counts, Settings())
+    alphas = {
+        sample.labels["scope"]: sample.value
+        for family in collector.collect()
+        for sample in family.samples
+        if sample.name == "hexgen_dispatch_alpha"
+    }
+    assert alphas == {"@": 0.4, "acme@": 0.2}
