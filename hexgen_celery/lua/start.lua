@@ -13,10 +13,12 @@ if status then
   return {'cancelled'}
 end
 local running = running_of(P.tenant)
+local refused = running .. ':refused:' .. ID
 redis.call('ZREMRANGEBYSCORE', running, '-inf', string.format('%d', now_ms))
-if P.most and redis.call('ZCARD', running) >= P.most then
-  -- A refusal is looked at twice, by us and by Celery, and may be delivered again.
-  if redis.call('SET', running .. ':refused:' .. ID, 1, 'NX', 'PX', P.resend_ms) then
+if P.most and (redis.call('EXISTS', refused) == 1 or redis.call('ZCARD', running) >= P.most) then
+  -- A refusal is looked at twice, by us and by Celery, and may be delivered again: the first look
+  -- decides, or a question for which room was made in between would count as refused and accepted.
+  if redis.call('SET', refused, 1, 'NX', 'PX', P.resend_ms) then
     count_question(P.tenant, P.slo_class, 'refused')
   end
   return {'full'}

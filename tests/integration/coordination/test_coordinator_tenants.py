@@ -66,6 +66,22 @@ def test_a_question_beyond_the_limit_is_refused_and_leaves_nothing(
     assert (_one(reader).in_flight, _one(reader).refused) == (LIMIT, 1)
 
 
+def test_the_first_look_at_a_question_beyond_the_limit_decides(
+    coordinator: Coordinator, reader: TenantReader
+) -> None:
+    first, further = _question(), _question()
+    coordinator.start(first)
+    coordinator.start(_question())
+    with pytest.raises(TenantFull):
+        coordinator.start(further)
+    assert coordinator.cancel(first.workflow_id)
+    with pytest.raises(TenantFull):
+        coordinator.start(further)
+    assert (_one(reader).accepted, _one(reader).refused) == (LIMIT, 1)
+    coordinator.start(_question())
+    assert (_one(reader).accepted, _one(reader).refused) == (LIMIT + 1, 1)
+
+
 def test_the_same_question_delivered_again_is_no_further_one(
     coordinator: Coordinator, reader: TenantReader
 ) -> None:
