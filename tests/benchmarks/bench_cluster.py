@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,10 @@ class BenchCluster:
         """Resident memory of every process of the cluster that runs `program`."""
         pids = [pid for pid in _descendants(self.state.pid) if program in _command(pid)]
         return [_resident_kib(pid) / KIB for pid in pids]
+
+    def processor_seconds(self) -> float:
+        """Processor time that all processes of the cluster have used so far (Linux)."""
+        return sum(map(_processor_seconds, [self.state.pid, *_descendants(self.state.pid)]))
 
 
 @contextlib.contextmanager
@@ -114,6 +119,11 @@ def _descendants(pid: int) -> list[int]:
 
 def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_kib(pid: int) -> int:
