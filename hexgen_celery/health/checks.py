@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hexgen_celery.api import Client
 from hexgen_celery.cluster import EMBEDDED, read_cluster
 from hexgen_celery.errors import HexgenError
-from hexgen_celery.health.deployment import check_deployment
+from hexgen_celery.health.deployment import check_deployment, check_strangers
 from hexgen_celery.health.outcome import Check, Verdict
 from hexgen_celery.health.redis_program import find_redis_program
 from hexgen_celery.health.redis_server import check_redis
@@ -46,7 +46,9 @@ def check_all(settings: Settings) -> Iterator[Check]:
         counts = client.counts()
         yield from check_redis(client.redis_info())
         yield _clock(client)
-        yield from _workers(client)
+        answering = _answering(client)
+        yield from _workers(answering)
+        yield from check_strangers(answering, counts.processes)
         yield from check_deployment(client.settings, counts)
         yield from _databases(client, sum(each.kind == "sql" for each in counts.processes))
         yield from check_store(client.settings, counts)
@@ -91,9 +93,13 @@ def _clock(client: Client) -> Check:
     return Check("clock", Verdict.WARNING, detail, "run NTP here and on the broker's host")
 
 
-def _workers(client: Client) -> Iterator[Check]:
+def _answering(client: Client) -> list[str]:
+    """The node names of all workers on the broker; one name twice where two workers have it."""
     replies = client.app.control.ping(timeout=PING_SECONDS)
-    names = sorted(name for reply in replies for name in reply)
+    return sorted(name for reply in replies for name in reply)
+
+
+def _workers(names: list[str]) -> Iterator[Check]:
     for kind in WORKER_KINDS:
         found = [name for name in names if name.startswith(kind)]
         if found:

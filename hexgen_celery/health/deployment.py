@@ -37,6 +37,22 @@ def check_deployment(settings: Settings, counts: ClusterCounts) -> Iterator[Chec
     yield from _endpoints(counts.processes)
 
 
+def check_strangers(
+    answering: Iterable[str], processes: Iterable[ProcessRecord]
+) -> Iterator[Check]:
+    """Workers that answer on this broker and are not of this deployment.
+
+    The queues that clients send to have the same names in all deployments, so that the workers of
+    another one take, and answer, questions of this one.
+    """
+    known = {each.worker for each in processes}
+    counted = Counter(answering)
+    strangers = [name for name, times in counted.items() if name not in known or times > 1]
+    if known and strangers:
+        detail = f"of another deployment, on the same Redis database: {_listed(strangers)}"
+        yield warned("strange workers", detail, "give each deployment its own database number")
+
+
 def _timers(counts: ClusterCounts) -> Check:
     age = counts.timers_age_seconds
     if age is not None and age <= TIMERS_SECONDS:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hexgen_celery.health.deployment import check_deployment
+from hexgen_celery.health.deployment import check_deployment, check_strangers
 from hexgen_celery.health.outcome import Check, Verdict
 from hexgen_celery.health.store import check_store
 from hexgen_celery.instances import InstanceRecord, InstanceState
@@ -180,3 +180,23 @@ def test_a_store_that_is_switched_off_is_not_looked_at() -> None:
         update={"store": DECLARED.store.model_copy(update={"enabled": False})}
     )
     assert _store_checks(off, HEALTHY) == {}
+
+
+@pytest.mark.parametrize(
+    ("answering", "strangers"),
+    [
+        (["control@h", "sql@h"], ""),
+        (["control@h", "llm-b1@h", "sql@h"], "llm-b1@h"),
+        (["control@h", "control@h"], "control@h"),
+    ],
+)
+def test_workers_of_another_deployment_are_told(answering: list[str], strangers: str) -> None:
+    found = list(check_strangers(answering, HEALTHY.processes))
+    assert [check.detail.partition(": ")[2] for check in found] == (
+        [strangers] if strangers else []
+    )
+    assert all(check.verdict is Verdict.WARNING for check in found)
+
+
+def test_workers_that_announce_nothing_are_no_strangers() -> None:
+    assert list(check_strangers(["control@h"], ())) == []
