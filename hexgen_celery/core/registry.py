@@ -53,21 +53,25 @@ class Entry(Generic[ProductT]):
                 raise InvalidParameter(
                     f"{self.name} has no parameter {name!r}; its parameters: {options}"
                 )
-        for field in fields(self.parameters):
-            if field.name in values:
-                self._check_kind(field, values[field.name])
+        declared = {field.name: field for field in fields(self.parameters)}
+        fitting = {name: self._fitting(declared[name], value) for name, value in values.items()}
         try:
-            return self.parameters(**values)
+            return self.parameters(**fitting)
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"{self.name}: {error}") from error
 
-    def _check_kind(self, field: Field[Any], value: Any) -> None:
+    def _fitting(self, field: Field[Any], value: Any) -> Any:
+        """`value` in the kind that `field` declares; raises `InvalidParameter` for another one."""
         declared = field.type if isinstance(field.type, str) else field.type.__name__
         if declared not in _KINDS:
-            return
+            return value
         kinds, words = _KINDS[declared]
+        if declared == "int" and isinstance(value, float) and value.is_integer():
+            # Settings and JSON do not tell 16 from 16.0.
+            return int(value)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise InvalidParameter(f"{self.name}: {field.name} must be {words}, got {value!r}")
+        return value
 
 
 class Registry(Generic[ProductT]):

@@ -70,3 +70,8 @@ def test_a_value_of_the_wrong_kind_is_named(wrong: dict[str, object], complaint:
 
 def test_a_whole_number_is_a_number_and_other_kinds_check_themselves() -> None:
     assert cups().build("mug", "red", litres=2, lid=True, glaze="blue") == "red 2"
+
+
+def test_a_whole_number_may_come_as_a_float() -> None:
+    holes = cups().entry("mug").configure({"holes": 2.0}).holes
+    assert (holes, type(holes)) == (2, int)

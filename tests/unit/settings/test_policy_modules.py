@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from click.testing import CliRunner
 
 from hexgen_celery import named_modules
 from hexgen_celery.cli.root import hexgen
-from hexgen_celery.core.dispatch import DISPATCH
+from hexgen_celery.core.admission import build_admission
+from hexgen_celery.core.dispatch import DISPATCH, build_dispatch
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.named_modules import register_policies
 from hexgen_celery.parallel import map_unordered
-from hexgen_celery.settings import load_settings
+from hexgen_celery.settings import AdmissionSettings, RouterSettings, load_settings
 
 POLICY = """
 from hexgen_celery.core.dispatch.base import DISPATCH, ready_instances, to_instance
@@ -82,3 +84,10 @@ def test_what_cannot_be_used_is_named(here: Path) -> None:
     (here / "taken_name.py").write_text(POLICY.format(name="alpha"))
     with pytest.raises(InvalidSettings, match="'alpha' is registered twice"):
         register_policies(["taken_name"])
+
+
+def test_whole_numbers_in_the_configuration_are_whole_numbers_of_a_policy() -> None:
+    admission = AdmissionSettings(policy="fixed-slots", parameters={"slots": 16})
+    assert build_admission(admission.policy, **admission.parameters)
+    router = RouterSettings(dispatch="prefix-affinity", parameters={"imbalance": 3})
+    assert build_dispatch(router.dispatch, random.Random(0), **router.parameters)
