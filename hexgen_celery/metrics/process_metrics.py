@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
@@ -44,22 +44,29 @@ class Instruments:
 
     def __init__(self, registry: CollectorRegistry, most_values: int = MOST_VALUES) -> None:
         self._registry = registry
+        self._most_values = most_values
+        self._making = threading.Lock()
         self._made: dict[str, Any] = {}
-        self._labels: defaultdict[str, BoundedLabel] = defaultdict(
-            lambda: BoundedLabel(most_values)
-        )
+        self._labels: dict[str, BoundedLabel] = {}
 
     def of(self, metric: Metric, *values: str) -> Any:
         """The instrument of `metric` with label `values` in the order of its labels."""
-        made = self._made.get(metric.name)
-        if made is None:
-            made = self._made[metric.name] = self._make(metric)
+        made = self._made.get(metric.name) or self._make_once(metric)
         if not values:
             return made
         bounded = (
             self._labels[name](value) for name, value in zip(metric.labels, values, strict=True)
         )
         return made.labels(*bounded)
+
+    def _make_once(self, metric: Metric) -> Any:
+        """Many threads may be the first to need it."""
+        with self._making:
+            for name in metric.labels:
+                self._labels.setdefault(name, BoundedLabel(self._most_values))
+            if metric.name not in self._made:
+                self._made[metric.name] = self._make(metric)
+            return self._made[metric.name]
 
     def _make(self, metric: Metric) -> Counter | Gauge | Histogram:
         common = (metric.name, metric.help, metric.labels)

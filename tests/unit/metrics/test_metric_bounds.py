@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,6 +102,26 @@ def test_tenants_beyond_the_limit_share_one_label_and_nothing_falls(
         assert sum(now.values()) == sum(known.values())
         assert all(now.get(tenant, 0) >= value for tenant, value in before.items())
         before = now
+
+
+def test_many_threads_may_be_the_first_to_need_a_metric() -> None:
+    threads = 16
+    for _ in range(20):
+        registry = CollectorRegistry()
+        instruments = Instruments(registry)
+        barrier = threading.Barrier(threads)
+
+        def first_use(
+            barrier: threading.Barrier = barrier, instruments: Instruments = instruments
+        ) -> None:
+            barrier.wait()
+            instruments.of(catalogue.RETRIES, "evaluation").inc()
+
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(first_use) for _ in range(threads)]:
+                done.result()
+        labels = {"stage": "evaluation"}
+        assert registry.get_sample_value("hexgen_request_retries_total", labels) == threads
 
 
 def test_every_histogram_has_buckets_and_every_name_is_once_there() -> None:
