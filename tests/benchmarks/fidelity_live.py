@@ -15,7 +15,7 @@ from tests.benchmarks.agreement import SLO_SECONDS
 from tests.benchmarks.fidelity_timeline import QuestionTimes, real_question
 
 PATIENCE_SECONDS = 600.0
-_POLL_SECONDS = 2.0
+_POLL_SECONDS = 3.0
 
 
 def ask_all(client: Client, workload: Workload) -> list[QuestionTimes]:
@@ -30,7 +30,7 @@ def ask_all(client: Client, workload: Workload) -> list[QuestionTimes]:
         due = start + (question.arrival or 0.0)
         time.sleep(max(0.0, due - time.time()))
         ids.append(_ask(client, question, due))
-    records = _answers(client, ids)
+    records = _answers(client, ids, start)
     return [real_question(records[name], start) for name in ids]
 
 
@@ -46,11 +46,11 @@ def _ask(client: Client, question: WorkloadQuestion, due: float) -> str:
     return str(client.app.send_task(ASK, kwargs=payload, task_id=str(uuid.uuid4())).id)
 
 
-def _answers(client: Client, ids: list[str]) -> dict[str, WorkflowRecord]:
+def _answers(client: Client, ids: list[str], since: float) -> dict[str, WorkflowRecord]:
     until = time.time() + PATIENCE_SECONDS
     found: dict[str, WorkflowRecord] = {}
     while time.time() < until:
-        answered = client.history.answered().records
+        answered = client.history.answered(since=since).records
         found = {one.submission.workflow_id: one for one in answered}
         if found.keys() >= set(ids):
             return found

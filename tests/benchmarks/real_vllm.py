@@ -34,6 +34,7 @@ LOOPBACK = "127.0.0.1"
 READY_SECONDS = 240.0
 CLUSTER_SECONDS = 60.0
 ENGINE_CORE = 0
+_RESET_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,18 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def forget_prefixes(url: str) -> None:
-    """Empty the server's prefix cache."""
+    """Empty the server's prefix cache, which it can once nothing runs.
+
+    Raises:
+        RuntimeError: it still could not after a while.
+    """
     request = urllib.request.Request(f"{url}/reset_prefix_cache", method="POST")
-    with urllib.request.urlopen(request, timeout=30.0):
-        pass
+    for _ in range(_RESET_ATTEMPTS):
+        with urllib.request.urlopen(request, timeout=30.0) as response:
+            if json.load(response)["success"]:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"{url} does not forget its prefix cache")
 
 
 class Bystanders:
