@@ -97,6 +97,7 @@ class LeaseKeeper:
         self._done: dict[str, None] = {}
         self._orphans: deque[str] = deque()
         self._starving: set[str] = set()
+        self._lost: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="queue-leases", daemon=True)
@@ -217,8 +218,9 @@ class LeaseKeeper:
         self._deliver_acks(tuple(self._done))
         self._hand_back_orphans()
         lost = self.scripts.renew(self.holder, self.rules.seconds, self.tokens())
-        if still_ours := [token for token in lost if token in self._held]:
-            log.warning("leases were lost", tokens=still_ours)
+        if news := [token for token in lost if token in self._held and token not in self._lost]:
+            log.warning("leases were lost", tokens=news)
+        self._lost = frozenset(lost)
         swept = self.scripts.sweep(self.rules.sweep)
         self.swept += swept
         if swept.put_back or swept.buried or swept.extended:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.core.profiles import Profile
@@ -34,6 +35,7 @@ class FakeScripts:
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.away = False
+        self.lost: list[str] = []
 
     def note(self, name: str, *arguments: Any) -> None:
         if self.away:
@@ -57,7 +59,7 @@ class FakeScripts:
 
     def renew(self, holder: str, lease: float, tokens: Sequence[str]) -> list[str]:
         self.note("renew", *tokens)
-        return []
+        return [token for token in tokens if token in self.lost]
 
     def sweep(self, rules: SweepRules) -> Swept:
         self.note("sweep")
@@ -202,3 +204,17 @@ def test_a_process_has_one_keeper_per_broker(monkeypatch: pytest.MonkeyPatch) ->
     assert process.first_token("nobody holds it") is False
     process._forget_after_fork()
     assert process.keeper_of("redis://a", "root", LeaseRules(), redis.Redis) is not one
+
+
+def test_a_lost_lease_is_told_once(keeper: LeaseKeeper, scripts: FakeScripts) -> None:
+    """Its work goes on for minutes, and so do the renewals."""
+    keeper.hold(claim("a"))
+    keeper.hold(claim("b"))
+    scripts.lost = ["a"]
+    with capture_logs() as logs:
+        for _ in range(3):
+            keeper.tend()
+        scripts.lost = ["a", "b"]
+        keeper.tend()
+    told = [entry["tokens"] for entry in logs if entry["event"] == "leases were lost"]
+    assert told == [["a"], ["b"]]
