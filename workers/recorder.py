@@ -98,7 +98,7 @@ class Recorder:
         written = self._recording.write(batch)
         self._batch = Batch()
         self._on_written(written)
-        log.debug("recorded", entries=len(batch.entries), rows=written)
+        log.debug("recorded", entries=batch.size, rows=written)
         return written
 
     def _take(self, wait_seconds: float) -> Batch:

@@ -34,11 +34,17 @@ Stored = tuple[dict[str, str], dict[str, str], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Entries with the rows they became. `refused` could not be understood, with the reason."""
+    """Entries with the rows they became. `refused` could not be understood, with the reason;
+    `needless` are beginnings of questions whose end is there too."""
 
-    entries: tuple[Entry, ...] = ()
-    questions: tuple[QuestionRows, ...] = ()
+    known: tuple[tuple[Entry, QuestionRows], ...] = ()
     refused: tuple[tuple[Entry, str], ...] = ()
+    needless: tuple[Entry, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many entries these are."""
+        return len(self.known) + len(self.refused) + len(self.needless)
 
 
 class Recording:
@@ -75,9 +81,8 @@ class Recording:
                 # Whatever another version, or a client's odd value, left there: one question must
                 # not keep those behind it from being recorded.
                 refused.append((entry, _described(error)))
-        skipped = [entry for entry in entries if entry not in wanted]
-        done = (*skipped, *(entry for entry, _ in known))
-        return Batch(done, tuple(rows for _, rows in known), tuple(refused))
+        needless = tuple(entry for entry in entries if entry not in wanted)
+        return Batch(tuple(known), tuple(refused), needless)
 
     def write(self, batch: Batch) -> int:
         """Store the batch, then take its entries out of the stream; how many rows were written.
@@ -88,15 +93,18 @@ class Recording:
             StoreUnavailable, StoreOutdated: nothing was written; all entries stay.
             redis.RedisError: the rows are written, their entries stay and will be written again.
         """
-        written, refused = self._write(batch.questions)
+        written, refused = self._write([rows for _, rows in batch.known])
         reach("after-record")
         reasons = {rows.workflow_id: reason for rows, reason in refused}
         for entry, reason in batch.refused:
             self._set_aside(entry, reason)
-        for entry in batch.entries:
-            if entry.workflow_id in reasons:
-                self._set_aside(entry, reasons[entry.workflow_id])
-        self._stream.done(e for e in batch.entries if e.workflow_id not in reasons)
+        stored = list(batch.needless)
+        for entry, rows in batch.known:
+            if rows.workflow_id in reasons:
+                self._set_aside(entry, reasons[rows.workflow_id])
+            else:
+                stored.append(entry)
+        self._stream.done(stored)
         return written
 
     def _write(
@@ -143,4 +151,7 @@ class Recording:
 
 
 def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    """The error without the statement and the values, which are nobody's business in a log."""
+    cause = getattr(error, "orig", None) or error
+    lines = str(cause).splitlines() or [""]
+    return f"{type(cause).__name__}: {lines[0]}"

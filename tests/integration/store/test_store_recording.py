@@ -267,12 +267,14 @@ def test_a_value_that_the_store_refuses_is_set_aside_and_blocks_nobody(
 ) -> None:
     names = [ask(coordinator, broker) for _ in range(5)]
     submission = json.loads(str(redis_client.hget(keys.workflow(names[3]), "submission")))
-    submission["tenant"] = {"not": {"a": ["text"]}}
+    submission["database"] = {"not": {"a": ["text"]}}
     redis_client.hset(keys.workflow(names[3]), "submission", json.dumps(submission))
     record_all(recorder)
     assert [reader.question(name) is not None for name in names] == [True] * 3 + [False, True]
     (aside,) = RecordStream(redis_client, keys).aside()
     assert aside.workflow_id == names[3]
+    assert "ProgrammingError" in aside.reason
+    assert RecordStream(redis_client, keys).backlog().waiting == 0
 
 
 def test_texts_that_no_database_holds_are_stored_mended(
