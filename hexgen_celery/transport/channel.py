@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from queue import Empty
 from typing import Any
@@ -14,7 +14,6 @@ from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps
 from kombu.utils.scheduling import cycle_by_name
 from kombu.utils.uuid import uuid
-from redis.sentinel import Sentinel
 
 from hexgen_celery.core.order.claim import ClaimRules
 from hexgen_celery.keys import Keys
@@ -30,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 SORTED_PREFIX = "gpu."
 SORTED_LANE = "all sorted sets"
-_OPTIONS = (
+OWN_OPTIONS = (
     "queue_root",
     "lease_seconds",
     "max_deliveries",
@@ -54,7 +53,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc]
     """
 
     QoS = LeasedQoS
-    from_transport_options = (*kombu_redis.Channel.from_transport_options, *_OPTIONS)
+    from_transport_options = (*kombu_redis.Channel.from_transport_options, *OWN_OPTIONS)
     queue_root = Keys().queue_root
     lease_seconds = LeaseRules().seconds
     max_deliveries = LeaseRules().deliveries
@@ -342,35 +341,3 @@ def _outgoing(queue: str, message: dict[str, Any]) -> Outgoing:
             "urgency unread: queued by arrival", queue=queue, token=sent.token, cause=sent.unread
         )
     return sent
-
-
-class SentinelChannel(Channel, kombu_redis.SentinelChannel):  # type: ignore[misc]
-    """A channel to the Redis that Sentinel names.
-
-    Transport options besides Kombu's: `sentinels`, the (host, port) of each, in place of those in
-    the URL. Kombu would serve a further URL with the transport of its scheme, not with this one.
-    """
-
-    from_transport_options = (
-        *kombu_redis.SentinelChannel.from_transport_options,
-        *_OPTIONS,
-        "sentinels",
-    )
-    sentinels: Sequence[tuple[str, int]] = ()
-
-    @property
-    def server(self) -> str:
-        """Sentinels may watch many masters."""
-        return f"{super().server}#{self.master_name}"
-
-    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
-        if not self.sentinels:
-            return super()._sentinel_managed_pool(asynchronous)
-        params = self._connparams(asynchronous)
-        params = {name: value for name, value in params.items() if name not in ("host", "port")}
-        manager = Sentinel(  # type: ignore[no-untyped-call]
-            self.sentinels, sentinel_kwargs=self.sentinel_kwargs, **params
-        )
-        setattr(self, "_async_sentinel_manager" if asynchronous else "_sentinel_manager", manager)
-        client = manager.master_for(self.master_name)  # type: ignore[no-untyped-call]
-        return client.connection_pool

@@ -6,8 +6,9 @@ from typing import Any
 
 from kombu.transport import redis as kombu_redis
 
-from hexgen_celery.transport.channel import Channel, SentinelChannel
+from hexgen_celery.transport.channel import Channel
 from hexgen_celery.transport.polling import LanePoller
+from hexgen_celery.transport.sentinel_channel import SentinelChannel
 
 
 class Transport(kombu_redis.Transport):  # type: ignore[misc]
