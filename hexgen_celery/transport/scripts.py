@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -213,14 +213,6 @@ class QueueScripts:
                 urgency.decode_us,
             )
         )
-
-    def move(self, source: str, target: str, tokens: Iterable[str]) -> int:
-        """Move waiting messages to another sorted set; how many were there."""
-        return int(self.run("move", source, target, 0, *tokens))
-
-    def move_all(self, source: str, target: str) -> int:
-        """Move all that waits, a batch at a time."""
-        return self._in_batches("move", source, target, _BATCH)
 
     def remove(self, tokens: Sequence[str]) -> int:
         """Remove messages that nobody holds."""

@@ -127,11 +127,12 @@ class QueueModel:
         entry.urgency = replace(entry.urgency, key=key, feasible_until=feasible_until)
         return True
 
-    def move(self, source: str, target: str, token: str) -> bool:
+    def redirect(self, token: str, target: str, urgency: Urgency) -> bool:
         entry = self.entries.get(token)
-        if entry is None or entry.holder or entry.queue != source:
+        if entry is None or entry.holder:
             return False
         entry.queue = target
+        entry.urgency = replace(urgency, since=entry.urgency.since)
         entry.passed_over = 0
         return True
 

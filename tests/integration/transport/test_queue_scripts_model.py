@@ -139,19 +139,10 @@ class Queues(RuleBasedStateMachine):
         until = time.time() + moment
         assert self.scripts.rescore(token, key, until) is self.model.rescore(token, key, until)
 
-    @rule(token=tokens, source=queues, goal=queues)
-    def move(self, token: str, source: str, goal: str) -> None:
-        if source != goal:
-            moved = self.scripts.move(source, goal, [token])
-            assert moved == int(self.model.move(source, goal, token))
-
-    @rule(source=queues, goal=queues)
-    def move_all(self, source: str, goal: str) -> None:
-        if source != goal:
-            waiting = self.model.waiting(source)
-            assert self.scripts.move_all(source, goal) == len(waiting)
-            for entry in waiting:
-                self.model.move(source, goal, entry.token)
+    @rule(token=tokens, goal=queues, urgency=urgencies())
+    def redirect(self, token: str, goal: str, urgency: Urgency) -> None:
+        expected = self.model.redirect(token, goal, urgency)
+        assert self.scripts.redirect(token, goal, urgency) is expected
 
     @rule(token=tokens)
     def remove(self, token: str) -> None:
