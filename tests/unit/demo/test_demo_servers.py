@@ -1,0 +1,53 @@
+"""Who answers in the demo, what is said of it, and what its cluster is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hexgen_celery.cli.cluster_file import SMALL_MODEL, cpu_vllm_cluster
+from hexgen_celery.cli.demo import CPU_SLO, EMULATED_SLO, VLLM_CPU, choose_servers
+from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.settings import LlmSettings, Settings, load_settings
+from workers.vllm_command import vllm_command
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """The demo's cluster on real vLLM."""
+    config = tmp_path / "cluster.toml"
+    config.write_text(cpu_vllm_cluster(tmp_path))
+    return load_settings(config)
+
+
+def test_the_tiny_model_is_called_tiny_and_mostly_wrong() -> None:
+    servers = choose_servers(None, None, 1.0, LlmSettings(), VLLM_CPU)
+    assert servers.is_tiny
+    assert servers.slo is CPU_SLO
+    assert SMALL_MODEL in servers.description
+    assert "real vLLM server" in servers.description
+    assert "tiny and mostly wrong" in servers.description
+
+
+def test_emulated_servers_are_the_default() -> None:
+    servers = choose_servers(None, None, 1.0, LlmSettings(), "emulated")
+    assert not servers.is_tiny
+    assert servers.slo is EMULATED_SLO
+    assert "emulated servers" in servers.description
+
+
+def test_an_engine_with_its_own_server_takes_no_other() -> None:
+    with pytest.raises(InvalidSettings, match="brings its own server and model"):
+        choose_servers("http://127.0.0.1:1", None, 1.0, LlmSettings(), VLLM_CPU)
+
+
+def test_its_cluster_serves_the_model_of_make_model(settings: Settings) -> None:
+    (pool,) = settings.pools
+    (instance,) = pool.instances
+    command = vllm_command(pool, instance, load_profile(pool.profile))
+    assert command.arguments[0].endswith(".venv-vllm/bin/vllm")
+    assert command.arguments[2].endswith("build/models/smollm2")
+    assert "--no-enable-chunked-prefill" in command.arguments
+    assert settings.pipeline.structured
