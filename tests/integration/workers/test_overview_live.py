@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pty
-import select
 import subprocess
 import sys
 import time
@@ -16,6 +13,7 @@ from typing import Any
 import pytest
 
 from hexgen_celery.overview import Overview, OverviewReader
+from tests.integration.terminal import TerminalProgram
 from tests.integration.workers.fake_llm import FakeLlm
 from tests.integration.workers.local_workers import (
     PROJECT,
@@ -157,50 +155,7 @@ def test_a_reader_that_has_read_enough_is_no_failure(
 def test_on_a_terminal_it_redraws_and_a_key_ends_it(
     workers: LocalWorkers, overview: Overview, key: bytes, status: int
 ) -> None:
-    controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        _command("--refresh", "0.2"),
-        env=_environment(workers),
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-        preexec_fn=_take_terminal,
-    )
-    os.close(terminal)
-    try:
-        seen = _read_until(controller, b"questions running", times=2)
-        assert b"gpu.a100.x" in seen
-        os.write(controller, key)
-        _drain_until_end(controller, process)
-        assert process.wait(PATIENCE) == status
-    finally:
-        process.kill()
-        process.wait()
-        os.close(controller)
-
-
-def _take_terminal() -> None:
-    """Make the child's standard input the terminal that Ctrl-C comes from."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _read_until(descriptor: int, text: bytes, times: int) -> bytes:
-    seen, until = b"", time.monotonic() + PATIENCE
-    while seen.count(text) < times:
-        assert time.monotonic() < until, seen
-        if select.select([descriptor], [], [], 0.5)[0]:
-            seen += os.read(descriptor, 65536)
-    return seen
-
-
-def _drain_until_end(descriptor: int, process: subprocess.Popen[bytes]) -> None:
-    """A process cannot end while its terminal is full."""
-    until = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < until:
-        with contextlib.suppress(OSError):
-            if select.select([descriptor], [], [], 0.2)[0]:
-                os.read(descriptor, 65536)
+    with TerminalProgram(_command("--refresh", "0.2"), _environment(workers)) as program:
+        assert b"gpu.a100.x" in program.wait_for(b"questions running", times=2)
+        program.type(key)
+        assert program.status() == status
