@@ -3,8 +3,10 @@
 -- claim came first, only what the router decided is kept.
 --
 -- KEYS lib/workflow. P.sent = {{node, attempt, queue, prefill_tokens?, output_tokens?, prefill_us?,
--- decode_us?, budget?, expected_end?, reasons?, note?}…}; notes go to the stream P.placements, by
--- which routers follow what instances have in their caches. Returns how many were waiting for it.
+-- decode_us?, budget?, expected_end?, reasons?, note?, moved?}…}; notes go to the stream
+-- P.placements, by which routers follow what instances have in their caches. One that `moved` waits
+-- in another queue now, with other estimates; it was not sent again.
+-- Returns how many were waiting for it.
 local function adopt_estimates(node, sent)
   for _, measures in ipairs({PREFILL, DECODE}) do
     for _, measure in ipairs(measures) do node[measure] = sent[measure] or node[measure] end
@@ -29,18 +31,18 @@ local function queue(node, sent)
   node.status = 'queued'
   node.queue = sent.queue
   node.queued_at = stamp
-  node.sends = node.sends + 1
+  if not sent.moved then node.sends = node.sends + 1 end
   adopt_estimates(node, sent)
   hold(node, 'waiting')
   save_node(sent.node, node)
-  local again_ms = now_ms + P.requeue_ms * 2 ^ (node.sends - 1)
+  local again_ms = now_ms + P.requeue_ms * 2 ^ (math.max(node.sends, 1) - 1)
   redis.call('ZADD', OUTBOX, string.format('%d', again_ms), member(sent.node, sent.attempt))
   tell(sent)
 end
 
--- Claimed, perhaps ended, before its sender could say so.
+-- Claimed, perhaps ended, before its sender, or who moved it, could say so.
 local function catch_up(node, sent)
-  node.sends = 1
+  node.sends = math.max(node.sends, 1)
   if node.held then
     local open = node.prefilled and {DECODE} or {PREFILL, DECODE}
     for _, measures in ipairs(open) do account(node, measures, -1) end
@@ -58,7 +60,7 @@ for _, sent in ipairs(P.sent) do
     if node.status == 'ready' or node.status == 'queued' then
       queue(node, sent)
       confirmed = confirmed + 1
-    elseif node.sends == 0 and node.claimed_at and is_running() then
+    elseif (node.sends == 0 or sent.moved) and node.claimed_at and is_running() then
       catch_up(node, sent)
     end
   end

@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = 200
 REPORT_SECONDS = 10.0
+# What nobody can take now is looked at again when the cluster has changed, or after so long.
+HOPELESS_SECONDS = 5.0
 
 
 class Rescuer:
@@ -45,6 +47,9 @@ class Rescuer:
         self._waiting = WaitingRequests(self._queues, WorkflowStore(client, keys))
         self._router = router
         self._report_after = 0.0
+        self._usable: frozenset[str] = frozenset()
+        self._hopeless: set[str] = set()
+        self._look_after = 0.0
 
     def rescue(self) -> int:
         """Move what is stranded; how many requests were moved.
@@ -58,20 +63,29 @@ class Rescuer:
         ]
         if not queues:
             return 0
-        stranded = set(queues) - self._router.usable_queues()
+        usable = frozenset(self._router.usable_queues())
+        if usable != self._usable or time.monotonic() >= self._look_after:
+            self._hopeless.clear()
+        self._usable = usable
+        stranded = set(queues) - usable - self._hopeless
         return sum(self._empty(queue) for queue in sorted(stranded))
 
     def _empty(self, queue: str) -> int:
-        moved = 0
+        """Move what can be moved; a queue from which nothing can is left alone for a while."""
+        moved = refused = 0
         for waiting in self._waiting.of(queue, AT_ONCE):
             try:
                 placement = self._router.place(waiting.entry)
             except NoPool as error:
+                refused += 1
                 self._report(queue, error)
                 continue
             moved += self._move(waiting, placement)
         if moved:
             log.info("requests moved to other instances", queue=queue, requests=moved)
+        if refused and not moved:
+            self._hopeless.add(queue)
+            self._look_after = time.monotonic() + HOPELESS_SECONDS
         return moved
 
     def _move(self, waiting: Waiting, placement: Placement) -> bool:
@@ -80,7 +94,7 @@ class Rescuer:
         if not self._queues.redirect(waiting.message.token, placement.queue, urgency):
             return False
         ref = waiting.entry.ref
-        sent = {"node": ref.node_id, "attempt": ref.attempt, **placement.to_json()}
+        sent = {"node": ref.node_id, "attempt": ref.attempt, "moved": True, **placement.to_json()}
         self._scripts.confirm(ref.workflow_id, [sent])
         return True
 

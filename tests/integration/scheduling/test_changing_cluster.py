@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
@@ -10,8 +11,12 @@ import pytest
 from hexgen_celery.api import Client
 from hexgen_celery.instances import InstanceState
 from hexgen_celery.ledger import LedgerView
+from hexgen_celery.outbox import OutboxEntry, Placement
 from hexgen_celery.references import RequestRef
-from hexgen_celery.workflows.definition import Failure
+from hexgen_celery.router import LiveRouter
+from hexgen_celery.scripts import Scripts
+from hexgen_celery.transport.messages import decode, token_of
+from hexgen_celery.workflows.definition import Failure, Json
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
 pytestmark = pytest.mark.integration
@@ -151,3 +156,66 @@ def test_what_waits_behind_an_instance_that_went_is_told_too(world: LiveWorld) -
         (stuck,) = client.stuck(client.running())
     assert (stuck.question, stuck.queue) == (question, "gpu.a100.x.a1")
     assert stuck.why == "a1 is down: gone"
+
+
+def test_a_claim_between_a_move_and_its_confirmation_leaves_the_new_estimates(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask()
+    ref = RequestRef(question, "a", 1)
+    world.directory.announce(instance("b1", "a6000"))
+    world.directory.withdraw("a1")
+    confirm = Scripts.confirm
+
+    def claimed_first(scripts: Scripts, workflow_id: str, sent: list[Json]) -> int:
+        world.coordinator.claim(ref, worker="w", instance="b1", queue="gpu.a6000.x.b1")
+        return confirm(scripts, workflow_id, sent)
+
+    monkeypatch.setattr(Scripts, "confirm", claimed_first)
+    assert world.rescuer.rescue() == 1
+    first, second = world.sent(question)
+    assert (first["instance"], second["instance"]) == ("a1", "b1")
+    load = world.coordinator.load().instance("b1")
+    token = token_of(str(ref))
+    value = world.binary.hget(f"{world.keys.queue_root}:messages", token)
+    assert isinstance(value, bytes)
+    urgency = decode(token, value).urgency
+    assert (load.prefill_us, load.decode_us) == (urgency.prefill_us, urgency.decode_us)
+    world.coordinator.complete(ref, {})
+    assert world.coordinator.load() == LedgerView({}, {})
+
+
+def test_moves_do_not_put_off_that_a_lost_message_is_sent_again(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    question = world.ask()
+    for number in range(2, 8):
+        world.directory.announce(instance(f"a{number}"))
+        world.directory.withdraw(f"a{number - 1}")
+        assert world.rescuer.rescue() == 1
+    now_ms = time.time() * 1000
+    due_ms = world.client.zscore(world.keys.outbox, f"{question}/a/1")
+    assert isinstance(due_ms, float)
+    assert due_ms - now_ms <= 1000 * world.settings.coordinator.requeue_after_seconds
+
+
+def test_what_nobody_can_take_is_not_looked_at_again_until_the_cluster_changes(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look loads hundreds of questions, twice a second, in every control worker."""
+    world.directory.announce(instance("a1"))
+    for _ in range(3):
+        world.ask()
+    world.directory.announce(instance("a1", state=InstanceState.DOWN))
+    place, looks = LiveRouter.place, itertools.count()
+
+    def counted(router: LiveRouter, entry: OutboxEntry) -> Placement:
+        next(looks)
+        return place(router, entry)
+
+    monkeypatch.setattr(LiveRouter, "place", counted)
+    for _ in range(5):
+        assert world.rescuer.rescue() == 0
+    assert next(looks) == 3
+    world.directory.announce(instance("b1", "a6000"))
+    assert world.rescuer.rescue() == 3
