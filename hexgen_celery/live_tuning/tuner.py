@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import redis
 import structlog
+from redis.exceptions import LockError
 
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.errors import InvalidWorkload
@@ -95,7 +97,8 @@ class LiveTuner:
         Raises:
             redis.RedisError: Redis is away.
         """
-        if not self._client.set(self._lock, "1", nx=True, ex=LOCK_SECONDS):
+        lock = self._client.lock(self._lock, timeout=LOCK_SECONDS)
+        if not lock.acquire(blocking=False):
             return []
         try:
             alive = self._alive()
@@ -106,7 +109,9 @@ class LiveTuner:
             ]
             return [entry for entry in decided if entry is not None]
         finally:
-            self._client.delete(self._lock)
+            # One that took longer has lost it, perhaps to another.
+            with contextlib.suppress(LockError):
+                lock.release()
 
     def _look(
         self, scope: TuningScope, alive: Sequence[InstanceRecord], changed_at: float

@@ -69,6 +69,23 @@ def test_a_better_weight_is_put_in_force_with_its_prediction(ground: Ground) -> 
     assert [instance.name for instance in plan.fleet.instances] == ["i1"]
 
 
+def test_a_tuner_that_took_too_long_leaves_the_lock_of_the_next_alone(ground: Ground) -> None:
+    ground.answer()
+    simulator = Simulator(0.6, 1.0)
+
+    def slow(plan: TuningPlan) -> Tuning:
+        ground.client.set(ground.keys.tuning, "the next one's")
+        return simulator(plan)
+
+    assert len(ground.tuner(slow).tick()) == 1
+    assert ground.client.get(ground.keys.tuning) == "the next one's"
+    assert ground.tuner(simulator).tick() == []
+    ground.client.delete(ground.keys.tuning)
+    ground.clock.advance(60)
+    ground.tuner(simulator).tick()
+    assert not ground.client.exists(ground.keys.tuning)
+
+
 def test_between_two_intervals_nothing_happens(ground: Ground) -> None:
     ground.answer()
     _tick(ground, Simulator(0.6, 1.0))
