@@ -18,7 +18,7 @@ class RouterSettings(Section):
     """Which dispatch policy chooses the instance, with its parameters; Redis may say otherwise."""
 
     dispatch: str = DEFAULTS.dispatch
-    parameters: dict[str, float | str | bool] = Field(default_factory=dict)
+    parameters: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
 
 class QueueSettings(Section):
@@ -43,7 +43,7 @@ class AdmissionSettings(Section):
     """How much of its queue an LLM server may hold: policy and parameters (core/admission.py)."""
 
     policy: str = DEFAULTS.admission
-    parameters: dict[str, float] = Field(default_factory=dict)
+    parameters: dict[str, int | float] = Field(default_factory=dict)
 
 
 class TunerSettings(Section):
