@@ -22,6 +22,8 @@ from hexgen_celery.overview.counts import (
 )
 from hexgen_celery.processes import ProcessRecord
 from hexgen_celery.settings import InstanceSettings, MetricsSettings, PoolSettings, Settings
+from hexgen_celery.store.engine import open_store
+from hexgen_celery.store.schema import migrate
 
 QUEUE = "gpu.a100.x"
 
@@ -167,6 +169,26 @@ def test_a_store_that_is_behind_or_lost_something_is_told(settings: Settings) ->
     assert "300 s" in found["recorder"].detail
     assert "5 entries dropped" in found["store losses"].detail
     assert found["store"].verdict is Verdict.WARNING, "there is no file yet"
+
+
+def test_the_version_of_the_store_is_compared(settings: Settings) -> None:
+    settings.up.directory.mkdir(parents=True)
+    engine = open_store(settings, writing=True)
+    migrate(engine)
+    assert _store_checks(settings, HEALTHY)["store"].verdict is Verdict.OK
+    migrate(engine, "base")
+    engine.dispose()
+    outdated = _store_checks(settings, HEALTHY)["store"]
+    assert outdated.verdict is Verdict.FAILED
+    assert outdated.hint == "hexgen store migrate"
+
+
+def test_a_store_that_cannot_be_reached_is_told(settings: Settings) -> None:
+    url = type(settings.broker.url)("postgresql://hexgen@127.0.0.1:1/hexgen")
+    away = settings.model_copy(update={"store": settings.store.model_copy(update={"url": url})})
+    check = _store_checks(away, HEALTHY)["store"]
+    assert check.verdict is Verdict.WARNING
+    assert check.hint
 
 
 def test_without_a_recorder_what_waits_is_told(settings: Settings) -> None:
