@@ -236,10 +236,10 @@ def test_doctor_finds_a_database_that_is_one_no_more(
         file.write_text("something else")
         assert shown.text
         cluster.hexgen("doctor")
-        assert f"! database spoilt: {file} is no SQLite database any more" in shown.text
+        assert f"database spoilt: {file} is no SQLite database any more" in shown.text
         file.unlink()
         cluster.hexgen("doctor")
-        assert f"! database spoilt: no file here at {file}" in shown.text
+        assert f"database spoilt: no file here at {file}" in shown.text
     finally:
         cluster.hexgen("db", "remove", "spoilt")
 
