@@ -39,7 +39,8 @@ class OutboxEntry:
 
     `resent` says that it may have been sent before; `round` how many rounds of its step are over.
     `siblings_until` is when the slowest other request of its stage that was sent before is expected
-    to end (Unix seconds; 0 for none), whoever placed it.
+    to end (Unix seconds; 0 for none), whoever placed it. `ready_at` is when it became ready (Unix
+    seconds), by which some orders rank it for as long as it waits; 0 is just now.
     """
 
     ref: RequestRef
@@ -48,6 +49,7 @@ class OutboxEntry:
     resent: bool = False
     round: int = 0
     siblings_until: float = 0.0
+    ready_at: float = 0.0
 
     @property
     def task(self) -> str:

@@ -54,6 +54,7 @@ def outlook(
     """What is expected of `entry`, whose prompt is so long, at `now` (Unix seconds), on any of
     `profiles`.
 
+    Its rank and its budget are those of the moment it became ready, however often it is looked at.
     Before anything was learnt of its step, the output is the call's own estimate.
     """
     spec, submission = entry.spec, entry.submission
@@ -66,7 +67,8 @@ def outlook(
         submission.database,
         _own_seconds(call, prompt, tokens, profiles),
     )
-    budget = _budget(entry, known, now)
+    ready_at = entry.ready_at or now
+    budget = _budget(entry, known, ready_at)
     view = RequestView(
         request_id=str(entry.ref),
         workflow_id=entry.ref.workflow_id,
@@ -80,10 +82,10 @@ def outlook(
         prefix=call.prefix,
         submitted_at=submission.submitted_at,
         deadline=submission.deadline,
-        ready_at=now,
+        ready_at=ready_at,
         remaining_seconds=remaining.mean if remaining else 0.0,
         remaining_p10_seconds=remaining.p10 if remaining else 0.0,
-        stage_budget_seconds=submission.deadline - now if budget is None else budget,
+        stage_budget_seconds=submission.deadline - ready_at if budget is None else budget,
         slack_seconds=slack_seconds,
     )
     return Outlook(view, output, remaining, budget)
@@ -102,11 +104,11 @@ def _own_seconds(
     return sum(each) / len(each) if each else 0.0
 
 
-def _budget(entry: OutboxEntry, known: Knowledge, now: float) -> float | None:
+def _budget(entry: OutboxEntry, known: Knowledge, ready_at: float) -> float | None:
     means = known.stage_means(entry.submission.workflow)
     stage = entry.spec.stage
     if means.get(stage, 0.0) <= 0.0:
         return None
     names = list(means)
     later = [means[name] for name in names[names.index(stage) + 1 :]]
-    return stage_budget(entry.submission.deadline - now, means[stage], later)
+    return stage_budget(entry.submission.deadline - ready_at, means[stage], later)

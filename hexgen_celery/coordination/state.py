@@ -92,7 +92,8 @@ class WorkflowRecord:
 
     def entry(self, ref: RequestRef, *, resent: bool) -> OutboxEntry:
         """One of its requests, to be sent."""
-        spec = self.nodes[ref.node_id].spec
+        node = self.nodes[ref.node_id]
+        spec = node.spec
         return OutboxEntry(
             ref,
             spec,
@@ -100,6 +101,7 @@ class WorkflowRecord:
             resent,
             round=rounds_of(spec.step, self.nodes),
             siblings_until=siblings_until(spec, self.nodes),
+            ready_at=float(node.record.get("ready_at") or 0.0),
         )
 
 

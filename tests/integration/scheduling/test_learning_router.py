@@ -14,6 +14,7 @@ from hexgen_celery.api import Client
 from hexgen_celery.coordination.state import WorkflowRecord, WorkflowStore
 from hexgen_celery.core.prefix import PrefixPart
 from hexgen_celery.errors import InvalidSettings
+from hexgen_celery.keys import Keys
 from hexgen_celery.learning import Learner
 from hexgen_celery.learning.knowledge import CacheTruth
 from hexgen_celery.learning.store import KnowledgeStore
@@ -21,6 +22,7 @@ from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
 from hexgen_celery.router import LiveRouter
+from hexgen_celery.settings import QueueSettings, Settings
 from hexgen_celery.transport.messages import token_of
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
 from tests.integration.scheduling.live_world import LiveWorld, instance
@@ -220,6 +222,24 @@ def test_a_request_that_waits_is_ranked_anew_when_only_slow_instances_are_left(
     assert world.rescorer.rescore() >= 1
     assert _rank(world, question) < before - 0.05
     assert world.rescorer.rescore() == 0
+
+
+def test_who_came_first_stays_first_however_often_ranks_are_looked_at(
+    redis_client: redis.Redis, keys: Keys, settings: Settings
+) -> None:
+    first_come = settings.model_copy(update={"queues": QueueSettings(order="fcfs")})
+    world = LiveWorld(redis_client, keys, first_come)
+    world.directory.announce(instance("a1"))
+    questions = [world.ask(), world.ask()]
+    before = [_rank(world, question) for question in questions]
+    _answer(world, 20, seconds=2.0)
+    world.learner.learn()
+    time.sleep(0.1)
+    world.rescorer.rescore()
+    after = [_rank(world, question) for question in questions]
+    assert after == sorted(after)
+    assert all(new <= old for new, old in zip(after, before, strict=True))
+    world.close()
 
 
 def test_without_any_instance_ranks_stay(world: LiveWorld) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hexgen_celery.core.estimates import Interval
@@ -53,6 +55,13 @@ def test_what_was_learnt_takes_its_place() -> None:
     assert expected.view.slack_seconds == 1.5
     assert expected.budget == pytest.approx(30.0 * 2 / (2 + 6))
     assert {"output", "output_p10", "remaining", "remaining_p90"} <= set(expected.reasons())
+
+
+def test_rank_and_budget_stay_those_of_the_moment_it_became_ready() -> None:
+    waiting = replace(ENTRY, ready_at=110.0)
+    expected = outlook(waiting, CALL, _taught(120.0), PROFILES, now=125.0, prompt=PROMPT)
+    assert expected.view.ready_at == 110.0
+    assert expected.budget == pytest.approx(30.0 * 2 / (2 + 6))
 
 
 def test_prompts_are_counted_as_the_server_counts_them() -> None:
