@@ -6,10 +6,12 @@ Delete `build/live` to measure anew.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,6 +96,16 @@ class LiveRun:
         record = {"commit": _commit(), "played": dataclasses.asdict(played)}
         KEPT.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def made(runs: Iterable[LiveRun]) -> list[LiveRun]:
+    """Those of `runs` that are kept, or were made now; rows say how many that are."""
+    found: list[LiveRun] = []
+    for one in runs:
+        with contextlib.suppress(BenchmarkSkipped):
+            one.played()
+            found.append(one)
+    return found
 
 
 def shared_workload(name: str) -> Workload:
