@@ -151,7 +151,8 @@ class Supervisor:
         for process in self._processes:
             dead = process.poll()
             if dead is not None:
-                self._end_leases(dead)
+                # A Redis that does not answer must not keep anything from being started again.
+                threading.Thread(target=self._end_leases, args=(dead,), daemon=True).start()
         return not self._stop.wait(_POLL_SECONDS)
 
     def _tend_or_fail(self) -> bool:
