@@ -11,6 +11,7 @@ import click
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
 from hexgen_celery.errors import BrokerUnavailable
+from hexgen_celery.store.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -48,7 +49,8 @@ def status_command(cli: CliContext, as_json: bool) -> int:
     file = sqlite_file(engine.url)
     shown: dict[str, Any] = {"store": place_of(engine.url), "waiting": _waiting(cli.settings)}
     if file is not None and not file.exists():
-        shown |= {"version": "", "up_to_date": False, "rows": {}}
+        hint = "there is no such file; the recorder makes it, or `hexgen store migrate`"
+        shown |= {"version": "", "up_to_date": False, "rows": {}, "hint": hint}
     else:
         shown |= _held(engine, cli.settings)
     if as_json:
@@ -104,26 +106,35 @@ def alpha_command(cli: CliContext, limit: int, as_json: bool) -> None:
 
 
 def _held(engine: Engine, settings: Settings) -> dict[str, Any]:
-    """Version and rows; no rows where the tables are those of another version."""
+    """Version and rows; no rows where the store cannot be read or has another version."""
     from hexgen_celery.store.reading import StoreReader
     from hexgen_celery.store.schema import schema_version
 
-    version = schema_version(engine)
-    reader = StoreReader(engine, settings.broker.prefix)
+    try:
+        version = schema_version(engine)
+        reader = StoreReader(engine, settings.broker.prefix)
+        rows = reader.counts() if version.up_to_date else {}
+    except StoreUnavailable as error:
+        return {"version": "", "up_to_date": False, "rows": {}, "hint": str(error)}
     return {
         "version": version.current,
         "up_to_date": version.up_to_date,
-        "rows": reader.counts() if version.up_to_date else {},
+        "rows": rows,
+        "hint": "" if version.up_to_date else version.mending,
     }
 
 
 def _waiting(settings: Settings) -> dict[str, Any] | None:
     """What is not in the store yet; None where Redis is away."""
+    from hexgen_celery.redis_client import naming_a_lost_broker
+
     try:
-        stream = _stream(settings)
+        with naming_a_lost_broker():
+            stream = _stream(settings)
+            last = [asdict(one) for one in stream.aside(5)]
+            return {**asdict(stream.backlog()), "last_aside": last}
     except BrokerUnavailable:
         return None
-    return {**asdict(stream.backlog()), "last_aside": [asdict(one) for one in stream.aside(5)]}
 
 
 def _stream(settings: Settings) -> RecordStream:
@@ -137,10 +148,11 @@ def _stream(settings: Settings) -> RecordStream:
 
 
 def _show(shown: dict[str, Any]) -> None:
-    version = shown["version"] or "no tables"
-    advice = "" if shown["up_to_date"] else " (run `hexgen store migrate`)"
-    console.print(f"{shown['store']}: {version}{advice}")
-    console.print(table("", ("table", "rows"), list(shown["rows"].items())))
+    console.print(f"{shown['store']}: {shown['version'] or 'no tables'}", markup=False)
+    if shown["hint"]:
+        console.print(f"  {shown['hint']}", markup=False, soft_wrap=True)
+    if shown["rows"]:
+        console.print(table("", ("table", "rows"), list(shown["rows"].items())))
     waiting = shown["waiting"]
     if waiting is None:
         console.print("Redis cannot be reached: what waits there is unknown")

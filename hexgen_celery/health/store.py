@@ -39,7 +39,7 @@ def _tables(settings: Settings) -> Check:
     if version.up_to_date:
         return passed("store", f"{place_of(engine.url)}, version {version.current}")
     detail = f"{place_of(engine.url)} has version {version.current or 'none'}"
-    return failed("store", f"{detail}, this program needs {version.wanted}", "hexgen store migrate")
+    return failed("store", f"{detail}, this program needs {version.wanted}", version.mending)
 
 
 def _recorder(counts: ClusterCounts) -> Check:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DBAPIError,
+    DisconnectionError,
     InterfaceError,
     InternalError,
     OperationalError,
@@ -31,6 +32,18 @@ _CONNECT_SECONDS = 5
 _UNDEFINED, _TOO_LARGE = ("42P01", "42703"), "54"
 _ABSENT = ("no such table", "no such column")
 _AWAY = (OperationalError, InterfaceError, InternalError, PoolTimeout)
+
+# What to do, by what SQLite says; any other cause is a server that is away.
+_MENDING = {
+    "malformed": "move the file away, and put a back-up in its place or make a new one with "
+    "`hexgen store migrate`",
+    "not a database": "move the file away, and make a new one with `hexgen store migrate`",
+    "readonly": "make the file and its directory writable for this user",
+    "unable to open": "make its directory, and the file, readable and writable for this user",
+    "full": "make room on its disk",
+    "locked": "end the program that holds it",
+}
+_IS_IT_UP = "is the server up, and does it let this host and user in?"
 
 
 def store_url(settings: Settings) -> URL:
@@ -120,8 +133,12 @@ def _named(error: DBAPIError | PoolTimeout, place: str) -> HexgenError | None:
     return StoreUnavailable(
         f"the store {place} cannot be used: {cause}",
         field="store.url",
-        hint="look with `hexgen store status`; nothing is lost while it is away",
+        hint=f"{_mending(cause)}; what ends meanwhile waits in Redis",
     )
+
+
+def _mending(cause: str) -> str:
+    return next((hint for said, hint in _MENDING.items() if said in cause), _IS_IT_UP)
 
 
 def _postgres(url: URL) -> Engine:
@@ -156,7 +173,30 @@ def _sqlite(url: URL, busy_seconds: float, *, writing: bool) -> Engine:
 
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", start)
+    _follow_the_name(engine, Path(str(url.database)))
     return engine
+
+
+def _follow_the_name(engine: Engine, file: Path) -> None:
+    """Connect anew when another file has the name: what goes into one that was moved is lost."""
+
+    def remember(_connection: object, record: Any) -> None:
+        record.info["file"] = _identity(file)
+
+    def compare(_connection: object, record: Any, _proxy: object) -> None:
+        if record.info["file"] != _identity(file):
+            raise DisconnectionError(f"{file} is another file now")
+
+    event.listen(engine, "connect", remember)
+    event.listen(engine, "checkout", compare)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _make_directory(path: Path) -> None:

@@ -21,6 +21,7 @@ from hexgen_celery.store.records import (
     question_rows,
     running_rows,
 )
+from hexgen_celery.store.schema import check_schema
 from hexgen_celery.store.stream import BEGIN, Entry, RecordStream
 from hexgen_celery.store.writing import StoreWriter
 from hexgen_celery.workflows.codec import loads
@@ -60,6 +61,7 @@ class Recording:
     ) -> None:
         self._client = client
         self._keys = keys
+        self._engine = engine
         self._writer = StoreWriter(engine)
         self._stream = stream
         self._clock = clock or WallClock()
@@ -112,7 +114,7 @@ class Recording:
     ) -> tuple[int, list[tuple[QuestionRows, str]]]:
         """Write all together; where one of them cannot be, each for itself."""
         try:
-            return self._writer.write(questions), []
+            return self._write_all(questions), []
         except (StoreUnavailable, StoreOutdated):
             raise
         except Exception as error:
@@ -122,6 +124,14 @@ class Recording:
         half = len(questions) // 2
         parts = [self._write(part) for part in (questions[:half], questions[half:])]
         return sum(count for count, _ in parts), [each for _, found in parts for each in found]
+
+    def _write_all(self, questions: Sequence[QuestionRows]) -> int:
+        """Write them; into a new SQLite file, which took the place of another, with its tables."""
+        try:
+            return self._writer.write(questions)
+        except StoreOutdated:
+            check_schema(self._engine)
+            return self._writer.write(questions)
 
     def _set_aside(self, entry: Entry, reason: str) -> None:
         log.error("a question cannot be recorded", workflow=entry.workflow_id, reason=reason)

@@ -29,11 +29,20 @@ class SchemaVersion:
 
     current: str
     wanted: str
+    known: tuple[str, ...] = ()
+    """The revisions that this program has migrations for, oldest first."""
 
     @property
     def up_to_date(self) -> bool:
         """Whether both are the same."""
         return self.current == self.wanted
+
+    @property
+    def mending(self) -> str:
+        """What to do where they are not the same."""
+        if self.current and self.current not in self.known:
+            return "a newer program made its tables: install that one"
+        return "run `hexgen store migrate`"
 
 
 def migrations_directory() -> Path:
@@ -49,10 +58,11 @@ def schema_version(engine: Engine) -> SchemaVersion:
     Raises:
         StoreUnavailable: it cannot be reached.
     """
-    wanted = ScriptDirectory(str(migrations_directory())).get_current_head() or ""
+    script = ScriptDirectory(str(migrations_directory()))
     with naming_a_lost_store(engine), engine.connect() as connection:
         heads = MigrationContext.configure(connection).get_current_heads()
-    return SchemaVersion(", ".join(sorted(heads)), wanted)
+    wanted = script.get_current_head() or ""
+    return SchemaVersion(", ".join(sorted(heads)), wanted, _revisions(script))
 
 
 def check_schema(engine: Engine) -> None:
@@ -72,7 +82,7 @@ def check_schema(engine: Engine) -> None:
     raise StoreOutdated(
         f"the store {place_of(engine.url)} {has}; this program needs {version.wanted}",
         field="store.url",
-        hint="run `hexgen store migrate`; where the store is newer, install the newer program",
+        hint=version.mending,
     )
 
 
@@ -83,11 +93,17 @@ def migrate(engine: Engine, revision: str = HEAD) -> SchemaVersion:
         StoreUnavailable: the store cannot be reached.
         StoreOutdated: there is no such revision.
     """
-    script = ScriptDirectory(str(migrations_directory()))
-    order = ["base", *(each.revision for each in reversed(list(script.walk_revisions())))]
-    target = str(script.get_current_head()) if revision == HEAD else revision
-    current = schema_version(engine).current or "base"
-    if target not in order or current not in order:
+    version = schema_version(engine)
+    order = ["base", *version.known]
+    target = version.wanted if revision == HEAD else revision
+    current = version.current or "base"
+    if current not in order:
+        raise StoreOutdated(
+            f"no migration leads from {current} to {target}",
+            field="store.url",
+            hint=version.mending,
+        )
+    if target not in order:
         raise StoreOutdated(
             f"no migration leads from {current} to {target}",
             field="revision",
@@ -109,6 +125,10 @@ def drift(engine: Engine) -> list[str]:
     with naming_a_lost_store(engine), engine.connect() as connection:
         context = MigrationContext.configure(connection)
         return [str(each) for each in compare_metadata(context, Base.metadata)]
+
+
+def _revisions(script: ScriptDirectory) -> tuple[str, ...]:
+    return tuple(each.revision for each in reversed(list(script.walk_revisions())))
 
 
 def _configuration(connection: Connection) -> Config:

@@ -17,6 +17,7 @@ from hexgen_celery.coordination import Coordinator
 from hexgen_celery.errors import BrokerUnavailable, UnknownWorkflow
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
+from hexgen_celery.store.engine import sqlite_file
 from hexgen_celery.store.lookup import find_trace
 from hexgen_celery.store.recording import Recording
 from hexgen_celery.store.stream import RecordStream
@@ -195,3 +196,19 @@ def test_the_store_is_migrated_and_pruned_by_command(
     assert "has version none" in capsys.readouterr().out
     assert hexgen("store", "status") == 1
     assert "hexgen store migrate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_damaged_store_hides_not_what_waits(
+    forgotten: str, store: Engine, hexgen: Any, capsys: Any
+) -> None:
+    file = sqlite_file(store.url)
+    assert file is not None
+    store.dispose()
+    file.write_bytes(b"no database at all" * 400)
+    assert hexgen("store", "status") == 1
+    shown = capsys.readouterr().out
+    assert "file is not a database. move the file away" in shown
+    assert "0 wait in Redis" in shown
+    assert hexgen("store", "status", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["waiting"]["waiting"] == 0

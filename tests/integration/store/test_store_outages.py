@@ -127,6 +127,33 @@ def test_a_locked_sqlite_file_is_waited_for(
     engine.dispose()
 
 
+def test_a_file_that_was_moved_away_gets_no_more_rows(
+    sqlite_url: str,
+    settings: Settings,
+    redis_client: redis.Redis,
+    keys: Keys,
+    broker: MemoryBroker,
+    tmp_path: Path,
+) -> None:
+    there = stored_at(settings, sqlite_url)
+    engine = open_store(there, writing=True)
+    migrate(engine)
+    coordinator = Coordinator(redis_client, keys, there, {"dag": Dag()}, broker)
+    recorder = recorder_of(redis_client, keys, engine, there)
+    before = ask(coordinator, broker, 1)
+    recorder.step(0.1)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for file in (tmp_path / "store").glob("*.sqlite*"):
+        file.rename(moved / file.name)
+    after = ask(coordinator, broker, 1)
+    recorder.step(0.1)
+    reader = StoreReader(engine, keys.prefix)
+    assert recorded(reader, after)
+    assert reader.question(before[0]) is None
+    engine.dispose()
+
+
 def test_redis_that_forgot_the_group_is_joined_again(
     coordinator: Coordinator,
     broker: MemoryBroker,

@@ -53,11 +53,13 @@ def test_an_unknown_revision_is_named(empty_store: Engine) -> None:
         migrate(empty_store, "9999")
 
 
-def test_a_store_of_another_version_is_refused_with_the_command(store: Engine) -> None:
+def test_a_store_of_a_newer_program_is_refused_and_called_so(store: Engine) -> None:
     with store.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
-    with pytest.raises(StoreOutdated, match="hexgen store migrate"):
+        connection.execute(text("UPDATE alembic_version SET version_num = '9998'"))
+    with pytest.raises(StoreOutdated, match=r"has version 9998.*a newer program made its tables"):
         check_schema(store)
+    with pytest.raises(StoreOutdated, match="a newer program made its tables"):
+        migrate(store)
 
 
 def test_an_empty_sqlite_file_gets_its_tables(settings: Settings, sqlite_url: str) -> None:
