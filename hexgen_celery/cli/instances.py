@@ -18,6 +18,7 @@ from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.redis_client import connect
 from hexgen_celery.settings import Settings
+from hexgen_celery.submission import DEFAULT_TENANT
 
 _MODEL = click.option("--model", default="", help="Only for requests for this model.")
 _TENANT = click.option("--tenant", default="", help="Only for requests of this tenant.")
@@ -128,9 +129,26 @@ def set_command(cli: CliContext, dispatch: str, parameters: str, model: str, ten
     if not isinstance(values, dict):
         raise click.BadParameter("give a JSON object", param_hint="--parameters")
     with connect(resolve_broker(cli.settings)) as client:
-        store = PolicyStore(client, Keys(cli.settings.broker.prefix))
+        keys = Keys(cli.settings.broker.prefix)
+        _require_scope(model, tenant, InstanceDirectory(client, keys), cli.settings)
+        store = PolicyStore(client, keys)
         store.set(PolicyChoice(dispatch, values), model=model, tenant=tenant)
     console.print(f"{dispatch} is in force")
+
+
+def _require_scope(
+    model: str, tenant: str, directory: InstanceDirectory, settings: Settings
+) -> None:
+    """Refuse a scope that no request can have, as a misspelt name would."""
+    models = {record.model for record in directory.snapshot()[1]}
+    models |= {pool.model for pool in settings.pools}
+    tenants = {each.name for each in settings.tenants}
+    if tenants:
+        tenants.add(DEFAULT_TENANT)
+    for field, value, known in (("model", model, models), ("tenant", tenant, tenants)):
+        if value and known and value not in known:
+            hint = f"known: {', '.join(sorted(known))}"
+            raise InvalidSettings(f"unknown {field} {value!r}", field=f"--{field}", hint=hint)
 
 
 @policy_group.command("clear")

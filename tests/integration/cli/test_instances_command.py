@@ -11,6 +11,7 @@ import redis
 from click.testing import CliRunner, Result
 
 from hexgen_celery.cli.root import hexgen
+from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
 from hexgen_celery.keys import Keys
 from hexgen_celery.policies import PolicyStore
@@ -85,6 +86,19 @@ def test_an_instance_that_fell_silent_is_down_and_says_since_when(
     (listed,) = json.loads(_hexgen("instances", "--json").output)["instances"]
     assert listed["state"] == "down"
     assert "not been heard of for" in listed["reason"]
+
+
+def test_a_policy_for_a_model_or_tenant_that_nobody_knows_is_refused(
+    redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    (tmp_path / "hexgen.toml").write_text('[[tenants]]\nname = "acme"\n')
+    InstanceDirectory(redis_client, KEYS).announce(RECORD)
+    for wrong in (("--model", "mm"), ("--tenant", "acmee")):
+        refused = _hexgen("policy", "set", "round-robin", *wrong)
+        assert isinstance(refused.exception, InvalidSettings)
+        assert repr(wrong[1]) in str(refused.exception)
+    for right in (("--model", "m", "--tenant", "acme"), ("--tenant", "default")):
+        assert _hexgen("policy", "set", "round-robin", *right).exit_code == 0
 
 
 def test_a_policy_for_everything_says_so() -> None:
