@@ -1,7 +1,8 @@
 """A real vLLM server on the CPU, and a cluster of the whole stack in front of it.
 
-The engine computes on the first core; everything else (vLLM's HTTP front, Redis, the workers, the
-benchmark) shares the others, so that the engine's speed does not depend on how busy they are.
+vLLM's worker computes on the first core, to which vLLM binds it; Redis, our workers and the
+benchmark keep off that core. vLLM's other processes go where the kernel puts them: its scheduler
+waits for its worker by spinning, and bound to one core it starves its own threads that send answers.
 """
 
 from __future__ import annotations
@@ -93,7 +94,6 @@ def vllm_server(limits: ServerLimits) -> Iterator[str]:
             )
         try:
             _wait_ready(url, process, log)
-            _separate(process.pid)
             yield url
         finally:
             children.stop(process)
@@ -180,16 +180,6 @@ def _on_every_core() -> Iterator[None]:
 
 def _other_cores() -> set[int]:
     return set(range(os.cpu_count() or 1)) - {ENGINE_CORE} or {ENGINE_CORE}
-
-
-def _separate(server: int) -> None:
-    """Put the thread that computes on its core, and all other threads of the server elsewhere."""
-    front = psutil.Process(server)
-    for process in (front, *front.children(recursive=True)):
-        is_engine = "EngineCore" in " ".join(process.cmdline())
-        for thread in process.threads():
-            computes = is_engine and thread.id == process.pid
-            os.sched_setaffinity(thread.id, {ENGINE_CORE} if computes else _other_cores())
 
 
 @contextlib.contextmanager
