@@ -2,7 +2,7 @@
 
 vLLM's worker computes on the first core, to which vLLM binds it; Redis, our workers and the
 benchmark keep off that core. vLLM's other processes go where the kernel puts them: its scheduler
-waits for its worker by spinning, and bound to one core it starves its own threads that send answers.
+waits for its worker by spinning, and bound to one core it starves its own threads.
 """
 
 from __future__ import annotations
