@@ -29,12 +29,6 @@ Series = dict[str, dict[frozenset[tuple[str, str]], float]]
 
 
 @pytest.fixture(scope="module")
-def llm() -> Iterator[FakeLlm]:
-    with FakeLlm() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def workers(
     llm: FakeLlm, redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalWorkers]:

@@ -32,12 +32,6 @@ SLO_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
-def llm() -> Iterator[FakeLlm]:
-    with FakeLlm() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def workers(
     llm: FakeLlm, redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalWorkers]:

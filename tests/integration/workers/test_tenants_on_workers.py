@@ -28,12 +28,6 @@ ACME = TenantSettings(
 
 
 @pytest.fixture(scope="module")
-def llm() -> Iterator[FakeLlm]:
-    with FakeLlm() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def workers(
     llm: FakeLlm, redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalWorkers]:
