@@ -115,7 +115,7 @@ def _held(engine: Engine, settings: Settings) -> dict[str, Any]:
         reader = StoreReader(engine, settings.broker.prefix)
         rows = reader.counts() if version.up_to_date else {}
     except StoreUnavailable as error:
-        return {"version": "", "up_to_date": False, "rows": {}, "hint": str(error)}
+        return {"version": None, "up_to_date": False, "rows": {}, "hint": str(error)}
     return {
         "version": version.current,
         "up_to_date": version.up_to_date,
@@ -148,7 +148,8 @@ def _stream(settings: Settings) -> RecordStream:
 
 
 def _show(shown: dict[str, Any]) -> None:
-    console.print(f"{shown['store']}: {shown['version'] or 'no tables'}", markup=False)
+    version = "unknown version" if shown["version"] is None else shown["version"] or "no tables"
+    console.print(f"{shown['store']}: {version}", markup=False)
     if shown["hint"]:
         console.print(f"  {shown['hint']}", markup=False, soft_wrap=True)
     if shown["rows"]:

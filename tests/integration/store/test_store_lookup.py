@@ -208,6 +208,7 @@ def test_a_damaged_store_hides_not_what_waits(
     file.write_bytes(b"no database at all" * 400)
     assert hexgen("store", "status") == 1
     shown = capsys.readouterr().out
+    assert "unknown version" in shown
     assert "file is not a database. move the file away" in shown
     assert "0 wait in Redis" in shown
     assert hexgen("store", "status", "--json") == 1
