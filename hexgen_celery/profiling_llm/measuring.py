@@ -27,7 +27,8 @@ class MeasuringPlan:
     """What to measure. `budget_seconds` is for everything; prefill may take `prefill_share` of it.
 
     Lengths and contexts beyond `max_model_len`, and batches beyond `kv_share` of `kv_tokens`, are
-    left out. The best of `repeats` counts, because a disturbance only ever makes it slower.
+    left out. The best of `repeats` counts, because a disturbance only ever makes it slower. The
+    shortest prompts tell what a prefill costs beside its tokens.
     """
 
     max_model_len: int
@@ -35,7 +36,21 @@ class MeasuringPlan:
     max_sequences: int
     budget_seconds: float = 180.0
     prefill_share: float = 0.45
-    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576)
+    lengths: tuple[int, ...] = (
+        64,
+        128,
+        256,
+        512,
+        1024,
+        2048,
+        3072,
+        4096,
+        6144,
+        8192,
+        12288,
+        16384,
+        24576,
+    )
     batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     contexts: tuple[int, ...] = (128, 2048)
     steps: int = 32
