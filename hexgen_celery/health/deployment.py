@@ -153,7 +153,10 @@ def _endpoints(processes: Iterable[ProcessRecord]) -> Iterator[Check]:
     shown = [process for process in processes if process.endpoint]
     silent = [f"{each.worker} at {each.endpoint}" for each in shown if not _answers(each.endpoint)]
     if silent:
-        hint = "set metrics.host and metrics.advertise so that scrapers reach them"
+        hint = (
+            "see whether these processes live and work; where they do, set metrics.host and "
+            "metrics.advertise so that scrapers reach them"
+        )
         yield warned("metrics", f"no answer from {_listed(silent)}", hint)
     elif shown:
         yield passed("metrics", f"{len(shown)} endpoints answer")
