@@ -12,7 +12,9 @@ from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.estimates import show_estimates
 from hexgen_celery.cli.history import show_history
 from hexgen_celery.cli.output import console, json_option, moment, print_json, table
-from hexgen_celery.observation import StuckRequest
+from hexgen_celery.errors import BrokerUnavailable
+from hexgen_celery.observation import QuestionStatus, StuckRequest
+from hexgen_celery.store.lookup import open_reader
 
 
 @click.command("status")
@@ -34,7 +36,7 @@ def status_command(
     if question_id is None:
         _show_running(cli, as_json)
         return
-    status = cli.client.status(question_id)
+    status = _status_of(cli, question_id)
     if as_json:
         print_json(asdict(status))
         return
@@ -44,6 +46,20 @@ def status_command(
         for node in status.nodes
     ]
     console.print(table("", ("request", "stage", "status", "attempt", "queue", "instance"), rows))
+
+
+def _status_of(cli: CliContext, question_id: str) -> QuestionStatus:
+    """From the cluster, or from the store alone where Redis is away."""
+    try:
+        return cli.client.status(question_id)
+    except BrokerUnavailable:
+        reader = open_reader(cli.settings)
+        stored = reader.question(question_id) if reader else None
+        if reader is None or stored is None:
+            raise
+        from hexgen_celery.store.questions import stored_status
+
+        return stored_status(stored, f"the store {reader.place}")
 
 
 def _facts(status: dict[str, Any]) -> list[tuple[str, Any]]:

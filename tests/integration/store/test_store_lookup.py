@@ -110,6 +110,16 @@ def test_a_trace_comes_from_the_store_while_redis_is_away(
         find_trace(elsewhere, "nobody")
 
 
+def test_status_comes_from_the_store_while_redis_is_away(
+    recorded: str, hexgen: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEXGEN_BROKER__URL", "redis://127.0.0.1:1/0")
+    assert hexgen("status", recorded, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["source"].startswith("the store ")
+    assert hexgen("status", "nobody") == 2
+    assert "Redis" in capsys.readouterr().err
+
+
 def test_a_question_that_nobody_knows_is_named(
     store: Engine, store_settings: Settings, client: Client
 ) -> None:
