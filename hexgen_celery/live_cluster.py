@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -117,11 +117,32 @@ class Profiles:
         return profile
 
 
-class _Pending(NamedTuple):
-    """A request placed by this router that the ledger may not show yet, `until` (seconds)."""
+class _Unseen:
+    """Requests placed by this router that the ledger may not show yet, and their sums."""
 
-    until: float
-    work: Work
+    __slots__ = ("_until", "microseconds", "output_tokens", "prefill_tokens")
+
+    def __init__(self) -> None:
+        self._until: deque[tuple[float, Work]] = deque()
+        self.prefill_tokens = self.output_tokens = self.microseconds = 0
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def add(self, until: float, work: Work) -> None:
+        """Count one until then (seconds)."""
+        self._until.append((until, work))
+        self._count(work, 1)
+
+    def drop(self, now: float) -> None:
+        """Leave out those whose time is over."""
+        while self._until and self._until[0][0] <= now:
+            self._count(self._until.popleft()[1], -1)
+
+    def _count(self, work: Work, sign: int) -> None:
+        self.prefill_tokens += sign * work.prefill_tokens
+        self.output_tokens += sign * work.output_tokens
+        self.microseconds += sign * (work.prefill_us + work.decode_us)
 
 
 class _Seat:
@@ -173,7 +194,7 @@ class LiveCluster:
         self._seats: dict[str, _Seat] = {}
         self._pools: dict[str, _Gauge] = {}
         self._followed: Sequence[InstanceRecord] = ()
-        self._pending: defaultdict[str, list[_Pending]] = defaultdict(list)
+        self._unseen: defaultdict[str, _Unseen] = defaultdict(_Unseen)
         self._assigned: defaultdict[str, float] = defaultdict(float)
 
     def follow(self, records: Sequence[InstanceRecord]) -> None:
@@ -212,7 +233,7 @@ class LiveCluster:
     def placed(self, view: InstanceView, now: float, work: Work) -> None:
         """A request of so much work was placed just now."""
         self._assigned[view.instance] += work.seconds
-        self._pending[view.instance].append(_Pending(now + self.UNSEEN_SECONDS, work))
+        self._unseen[view.instance].add(now + self.UNSEEN_SECONDS, work)
 
     def _view(
         self, seat: _Seat, snapshot: Snapshot, shared: Shared, factor: CacheFactor
@@ -237,19 +258,20 @@ class LiveCluster:
             assigned_seconds=self._assigned[name],
             cached_tokens=self._caches.lookup(name, factor(name)),
         )
-        if name in self._pending:
+        if name in self._unseen:
             self._add_unseen(view, snapshot.now)
         return view
 
     def _add_unseen(self, view: InstanceView, now: float) -> None:
-        left = [each for each in self._pending.pop(view.instance) if each.until > now]
-        if left:
-            self._pending[view.instance] = left
-        for each in left:
-            view.waiting += 1
-            view.outstanding_prefill_tokens += each.work.prefill_tokens
-            view.outstanding_output_tokens += each.work.output_tokens
-            view.waiting_exec_seconds += each.work.seconds
+        unseen = self._unseen[view.instance]
+        unseen.drop(now)
+        if not unseen:
+            del self._unseen[view.instance]
+            return
+        view.waiting += len(unseen)
+        view.outstanding_prefill_tokens += unseen.prefill_tokens
+        view.outstanding_output_tokens += unseen.output_tokens
+        view.waiting_exec_seconds += unseen.microseconds / MICROSECONDS
 
     def _shared(self, queue: str, load: Mapping[str, str], size: int) -> Shared:
         gauge = self._pools.get(queue)
