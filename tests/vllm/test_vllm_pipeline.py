@@ -57,6 +57,12 @@ class Asked:
         return [each for each in stages if each["kind"] == "llm" and each["status"] == "done"]
 
     @property
+    def enough(self) -> bool:
+        """Whether two of three were answered and every stage was needed."""
+        mostly = len(self.answered) >= len(self.outcomes) * 2 / 3
+        return mostly and self.stages >= STAGES
+
+    @property
     def stages(self) -> set[str]:
         """The stages of which a request was completed."""
         done = (each for outcome in self.outcomes for each in self.requests(outcome))
@@ -85,14 +91,14 @@ def questions(small: ServedModel, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def asked(small: ServedModel, questions: Iterator[Question]) -> Asked:
-    """The first questions one by one, then a few together until every stage was needed."""
+    """The first questions one by one, then a few together until enough was seen, good or bad."""
     outcomes = [small.client.ask_many([next(questions)])[0].outcome(SLO_SECONDS + 30)]
     for _ in range(ONE_BY_ONE - 1):
         outcomes.append(small.client.ask_many([next(questions)])[0].outcome(SLO_SECONDS + 30))
     for _ in range(MOST_ROUNDS):
         together = small.client.ask_many([next(questions) for _ in range(AT_ONCE)])
         outcomes += [pending.outcome(SLO_SECONDS + 30) for pending in together]
-        if Asked(outcomes).stages >= STAGES:
+        if Asked(outcomes).enough:
             break
     return Asked(outcomes)
 
