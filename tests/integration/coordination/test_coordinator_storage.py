@@ -311,4 +311,4 @@ def _used(client: redis.Redis) -> int:
 
 def _kept(client: redis.Redis) -> set[str]:
     """The keys that do not expire by themselves, as the counts of the last hour do."""
-    return {key for key in client.keys("*") if client.ttl(key) < 0}
+    return {str(key) for key in client.keys("*") if client.ttl(key) < 0}
