@@ -72,6 +72,19 @@ def test_only_tests_can_fail(project: Path, codes: dict[str, int], expected: int
     assert lines[-1].startswith("not tested: ") == (expected == 75)
 
 
+def test_what_failed_is_tried_once_more_and_said_to_be(project: Path) -> None:
+    _program(
+        project / ".venv" / "bin" / "python",
+        f"""case "$*" in
+            *last-failed*) echo '{SUMMARY}'; exit 0 ;;
+            *pytest*) echo '1 failed, 6 passed in 3.21s'; exit 1 ;;
+        esac""",
+    )
+    code, lines = _run(project, "test-vllm")
+    assert code == 0
+    assert lines == ["1 failed, 6 passed in 3.21s", "second try, of what failed:", SUMMARY]
+
+
 def test_the_reason_is_in_the_last_line(project: Path) -> None:
     _python(project, environment=75)
     _, lines = _run(project, "test-vllm")
@@ -82,6 +95,11 @@ def test_the_reason_is_in_the_last_line(project: Path) -> None:
     ("vllm", "code", "said"),
     [
         (f"echo '{SUMMARY}'; exit 0", 0, f"real vLLM: tested: {SUMMARY}"),
+        (
+            f"echo 'second try, of what failed:'; echo '{SUMMARY}'",
+            0,
+            f"real vLLM: tested, second try, of what failed: {SUMMARY}",
+        ),
         ("echo 'not tested: no net'; exit 75", 0, "real vLLM: NOT TESTED, because no net"),
         (f"echo '{SUMMARY}'; exit 1", 1, f"real vLLM: FAILED with 1: {SUMMARY}"),
     ],
