@@ -30,7 +30,9 @@ from workers.kv_gauge import kv_usage
 
 pytestmark = pytest.mark.vllm
 LONG = 1500
+LONGEST = 3500
 FREE_SECONDS = 2.0
+TRIES, ONE_PIECE_SECONDS = 4, 0.02
 CHOICE = {
     "type": "object",
     "properties": {"choice": {"enum": [1, 2]}, "reason": {"enum": ["shorter", "more exact"]}},
@@ -48,7 +50,7 @@ def _gauge(server: LlmClient, name: str) -> float:
 
 
 def _wait_until_idle(server: LlmClient) -> None:
-    until(lambda: _gauge(server, "num_requests_running") == 0, 60, "the server is not idle")
+    until(lambda: _unfinished(server) == 0, 60, "the server is not idle")
 
 
 def test_an_answer_streams_with_the_servers_own_counts(tiny: ServedModel) -> None:
@@ -140,7 +142,19 @@ def test_a_seeded_request_with_a_long_prompt_leaves_the_engine_alive(tiny: Serve
 
 
 def test_an_urgent_request_overtakes_what_waits(tiny: ServedModel) -> None:
-    """All sequences are taken; of two that wait, the later and more urgent one is begun first."""
+    """All sequences are taken; of two that wait, the later and more urgent one is begun first.
+
+    On a busy machine both beginnings may reach us in one piece, which tells no order: then again.
+    """
+    for _ in range(TRIES):
+        ahead = _seconds_ahead(tiny)
+        if abs(ahead) > ONE_PIECE_SECONDS:
+            break
+    assert ahead > ONE_PIECE_SECONDS
+
+
+def _seconds_ahead(tiny: ServedModel) -> float:
+    """How long before the relaxed request the urgent one began."""
     begun: dict[str, float] = {}
 
     def ask(name: str, request: ChatRequest) -> Completion:
@@ -163,7 +177,7 @@ def test_an_urgent_request_overtakes_what_waits(tiny: ServedModel) -> None:
         until(lambda: _gauge(server, "num_requests_waiting") == 2, 30, "the second does not wait")
         for future in (*running, relaxed, urgent):
             future.result(120)
-    assert begun["urgent"] < begun["relaxed"]
+    return begun["relaxed"] - begun["urgent"]
 
 
 def test_an_answer_keeps_to_a_schema_that_a_stage_reads(tiny: ServedModel) -> None:
@@ -228,11 +242,15 @@ def test_a_full_server_is_asked_again_later(tiny: ServedModel) -> None:
 
 
 def test_a_full_server_is_named_when_patience_ends(tiny: ServedModel) -> None:
-    with tiny.server(retries=0) as server, ThreadPoolExecutor(UNFINISHED) as pool:
+    with (
+        tiny.server(retries=30) as patient,
+        tiny.server(retries=0) as server,
+        ThreadPoolExecutor(UNFINISHED) as pool,
+    ):
         _wait_until_idle(server)
         cancel = CancelToken()
         running = [
-            pool.submit(server.complete, tiny.chat(f"{number}", LONG), cancel=cancel)
+            pool.submit(patient.complete, tiny.chat(f"{number}", LONGEST), cancel=cancel)
             for number in range(UNFINISHED)
         ]
         until(lambda: _unfinished(server) == UNFINISHED, 60, "the server is not full")
