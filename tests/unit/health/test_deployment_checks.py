@@ -180,7 +180,7 @@ def test_the_version_of_the_store_is_compared(settings: Settings) -> None:
     engine.dispose()
     outdated = _store_checks(settings, HEALTHY)["store"]
     assert outdated.verdict is Verdict.FAILED
-    assert outdated.hint == "hexgen store migrate"
+    assert outdated.hint == "run `hexgen store migrate`"
 
 
 def test_a_store_that_cannot_be_reached_is_told(settings: Settings) -> None:
