@@ -60,7 +60,9 @@ def overview(workers: LocalWorkers) -> Overview:
             found = reader.read()
             pools = {pool.name: pool for pool in found.counts.pools}
             waiting = pools[workers.settings.pools[0].queue].waiting
-            if waiting == QUESTIONS - CONCURRENCY and found.counts.requests_running == CONCURRENCY:
+            counted = found.counts.requests_running == CONCURRENCY
+            looked_after = found.counts.timers_age_seconds is not None
+            if waiting == QUESTIONS - CONCURRENCY and counted and looked_after:
                 return found
             assert time.monotonic() < until, found.counts
             time.sleep(0.1)
