@@ -42,7 +42,7 @@ def run() -> list[Row]:
         redis.Redis.from_url(server.url, decode_responses=True) as client,
     ):
         whole = [_whole_decision(client, count) for count in BARS_US]
-        return [_score(), *whole, _hot_alpha(client), _idle_traffic(client)]
+        return [_score(), *whole, _round_trip(client), _hot_alpha(client), _idle_traffic(client)]
 
 
 def _score() -> Row:
@@ -61,6 +61,12 @@ def _whole_decision(client: redis.Redis, instances: int) -> Row:
     seconds = _medians(lambda: router.place(next(entries)))
     name = f"router.decision_with_redis_{instances}_instances"
     return measured(name, [s * 1e6 for s in seconds], "µs", bar=BARS_US[instances])
+
+
+def _round_trip(client: redis.Redis) -> Row:
+    """What asking Redis costs here when it has nothing to do; every decision asks once."""
+    seconds = _medians(client.ping)
+    return measured("router.redis_round_trip", [s * 1e6 for s in seconds], "µs")
 
 
 def _hot_alpha(client: redis.Redis) -> Row:
