@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 PATIENCE = 60.0
+AGAIN_SECONDS = 10.0
 _CHUNK = 65536
 
 
@@ -59,11 +60,18 @@ class TerminalProgram:
             seen += self._read(0.5)
         return seen
 
-    def status(self) -> int:
-        """Wait until it has ended; a program cannot end while its terminal is full."""
-        until = time.monotonic() + PATIENCE
-        while self._process.poll() is None and time.monotonic() < until:
+    def status(self, pressing: bytes) -> int:
+        """Press a key until it has ended; a program cannot end while its terminal is full.
+
+        Again after a while, as people do: Python drops a Ctrl-C that comes while it cleans up.
+        """
+        began = pressed = time.monotonic()
+        self.type(pressing)
+        while self._process.poll() is None and time.monotonic() < began + PATIENCE:
             self._read(0.2)
+            if time.monotonic() > pressed + AGAIN_SECONDS and self._process.poll() is None:
+                pressed = time.monotonic()
+                self.type(pressing)
         return self._process.wait(1.0)
 
     def _read(self, seconds: float) -> bytes:

@@ -31,5 +31,4 @@ def test_it_says_that_redis_is_away_and_goes_on_when_it_is_back(tmp_path: Path) 
             program.wait_for(b"Trying again")
             server.start()
             program.wait_for(b"questions running", times=2)
-            program.type(b"q")
-            assert program.status() == 0
+            assert program.status(b"q") == 0
