@@ -9,7 +9,7 @@ import redis
 import structlog
 
 from hexgen_celery.keys import Keys
-from hexgen_celery.metrics import Observer, ProcessMetrics, Unobserved
+from hexgen_celery.metrics import Observer, ProcessMetrics
 from hexgen_celery.metrics.cluster_collector import ClusterCollector
 from hexgen_celery.metrics.endpoint import Endpoint
 from hexgen_celery.metrics.targets import scrape_targets
@@ -48,7 +48,7 @@ class Presence:
         )
         self._beat = Periodic("presence", self._announce, ANNOUNCE_SECONDS)
         self._announced_at = time.monotonic()
-        self.observer: Observer = Unobserved()
+        self.observer = Observer()
         self._endpoint: Endpoint | None = None
         if settings.metrics.enabled:
             laxity_known = kind == SQL or settings.queues.order in LATEST_START_ORDERS

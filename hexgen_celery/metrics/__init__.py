@@ -3,7 +3,7 @@
 `catalogue` names every metric; nothing else is exported.
 """
 
-from hexgen_celery.metrics.observer import Observer, Unobserved
+from hexgen_celery.metrics.observer import Observer
 from hexgen_celery.metrics.process_metrics import ProcessMetrics
 
-__all__ = ["Observer", "ProcessMetrics", "Unobserved"]
+__all__ = ["Observer", "ProcessMetrics"]

@@ -20,6 +20,7 @@ from hexgen_celery.coordination.timers import TickReport
 from hexgen_celery.metrics import catalogue
 from hexgen_celery.metrics.bounded import BoundedLabel
 from hexgen_celery.metrics.catalogue import Kind, Metric
+from hexgen_celery.metrics.observer import Observer
 from hexgen_celery.references import ClaimedRequest
 from hexgen_celery.transport import process
 from hexgen_celery.workflows.definition import Json
@@ -77,7 +78,7 @@ class Instruments:
         return Gauge(*common, registry=self._registry)
 
 
-class ProcessMetrics:
+class ProcessMetrics(Observer):
     """The `Observer` of a process whose metrics are on. `kind` is its kind of worker.
 
     `laxity_known`: whether requests are ranked by their latest start, so that their rank tells it.

@@ -33,9 +33,7 @@ from hexgen_celery.settings.services import (
     WorkerSettings,
 )
 from hexgen_celery.settings.store import StoreSettings
-from hexgen_celery.settings.vllm import (
-    VllmSettings,
-)
+from hexgen_celery.settings.vllm import VllmSettings
 
 __all__ = [
     "AdmissionSettings",
