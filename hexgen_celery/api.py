@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from hexgen_celery.answers import Answer, AnswerPending, Cell, NoAnswer, Outcome
 from hexgen_celery.asking import Pending, Question
 from hexgen_celery.deployment_view import DeploymentView
 from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission
+from hexgen_celery.lost_questions import LostQuestions
 from hexgen_celery.names import ASK
 from hexgen_celery.observation import QuestionStatus, QueueStatus
 from hexgen_celery.redis_client import naming_a_lost_broker
@@ -116,9 +118,15 @@ class Client(DeploymentView):
     def completed(
         self, pendings: Iterable[Pending], *, timeout: float | None = None
     ) -> Iterator[tuple[Pending, Outcome]]:
-        """Each question as it ends, until all have or `timeout` seconds have passed."""
+        """Each question as it ends, until all have or `timeout` seconds have passed.
+
+        One of this client's that Redis has lost, as a crash may lose its last writes, is asked
+        again under its own id.
+        """
         waiting = {pending.id: pending for pending in pendings}
-        for workflow_id, outcome in self._results.as_completed(waiting, timeout):
+        sent = {name: each.sent for name, each in waiting.items() if each.sent is not None}
+        lost = LostQuestions(sent, self._entrance.known, partial(self._results.send, ASK))
+        for workflow_id, outcome in self._results.as_completed(waiting, timeout, lost.look):
             yield waiting[workflow_id], outcome
 
     def ended(self, workflow_ids: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
@@ -177,4 +185,4 @@ class Client(DeploymentView):
     def _send(self, asked: Question, payload: Json, slo_seconds: float) -> Pending:
         workflow_id = str(uuid.uuid4())
         self._results.send(ASK, workflow_id, payload)
-        return Pending(workflow_id, asked, slo_seconds, self)
+        return Pending(workflow_id, asked, slo_seconds, self, payload)

@@ -71,6 +71,8 @@ class Pending:
     question: Question = field(compare=False)
     slo_seconds: float = field(compare=False)
     _client: Waiter = field(compare=False, repr=False)
+    sent: Json | None = field(default=None, compare=False, repr=False)
+    """What was sent, where it was sent by this very object's client."""
 
     def result(self, timeout: float | None = None) -> Answer:
         """Wait for the answer, up to `timeout` seconds (None: for ever).

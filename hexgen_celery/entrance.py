@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import cast
 
 import redis
@@ -30,17 +31,24 @@ class Entrance:
         While a control worker accepts it, it is neither: hence more than one look.
         """
         until = time.monotonic() + ACCEPTANCE_SECONDS
-        while not (self._waits(workflow_id) or self._workflows.exists(workflow_id)):
+        while not self.known([workflow_id]):
             if time.monotonic() >= until:
                 return False
             time.sleep(LOOK_SECONDS)
         return True
 
+    def known(self, workflow_ids: Iterable[str]) -> set[str]:
+        """Those of them that have begun, or wait to be accepted at this moment."""
+        names = list(workflow_ids)
+        begun = self._workflows.existing(names)
+        absent = [name for name in names if name not in begun]
+        return begun | self._waiting(absent) if absent else begun
+
     def unaccepted(self) -> int:
         """How many questions wait to be accepted."""
         return sum(int(self._redis.llen(queue)) for queue in ENTRANCES)
 
-    def _waits(self, workflow_id: str) -> bool:
+    def _waiting(self, workflow_ids: list[str]) -> set[str]:
         lists = (self._redis.lrange(queue, 0, -1) for queue in ENTRANCES)
-        messages = (message for each in lists for message in cast("list[str]", each))
-        return any(workflow_id in message for message in messages)
+        messages = [message for each in lists for message in cast("list[str]", each)]
+        return {name for name in workflow_ids if any(name in message for message in messages)}

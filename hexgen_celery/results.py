@@ -7,7 +7,7 @@ for as long as the client lives, whether anybody waits or not.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import redis
 from celery import Celery, states
@@ -51,9 +51,14 @@ class ResultReader:
             ) from error
 
     def as_completed(
-        self, workflow_ids: Iterable[str], timeout: float | None
+        self,
+        workflow_ids: Iterable[str],
+        timeout: float | None,
+        meanwhile: Callable[[Collection[str]], object] = len,
     ) -> Iterator[tuple[str, Outcome]]:
         """Each question's end as it comes, until all have ended or `timeout` seconds passed.
+
+        `meanwhile` is given those that have not, again and again; Redis may fail it.
 
         Raises:
             BrokerUnavailable: Redis stayed away for longer than `outage_seconds`.
@@ -64,6 +69,7 @@ class ResultReader:
         while waiting:
             try:
                 ended = self._ended(list(waiting))
+                meanwhile(waiting.keys() - dict(ended).keys())
                 read_at = time.monotonic()
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 if time.monotonic() - read_at > self._outage_seconds:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hexgen_celery.deployment import connect_deployment
 from hexgen_celery.names import ASK_QUEUE, CONTROL_QUEUE, DEFAULT_QUEUE
 from hexgen_celery.settings import Settings
+from hexgen_celery.transport import process
 from workers.celery_process import node_name, run_process, run_worker
 from workers.periodic import Periodic
 from workers.presence import CONTROL, Presence
@@ -26,7 +27,13 @@ def serve(settings: Settings, name: str) -> int:
     presence = Presence(settings, deployment.redis, deployment.keys, CONTROL, deployment.worker)
     observer = presence.observer
     sending = SendingThread()
-    reception = Reception(settings, deployment.databases, coordinator, sending.submit)
+    reception = Reception(
+        settings,
+        deployment.databases,
+        coordinator,
+        sending.submit,
+        lambda tag, name: process.prove(tag, deployment.keys.workflow(name)),
+    )
     register_ask(deployment.app, reception, observer.refused)
     services = (
         presence,

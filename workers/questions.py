@@ -29,6 +29,13 @@ RECEPTION = "submission"
 _NO_REQUEST: Mapping[str, Any] = MappingProxyType({})
 
 
+Begun = Callable[[str, str], object]
+
+
+def no_delivery(_delivery_tag: str, _workflow_id: str) -> None:
+    """Nothing follows from a question that has begun."""
+
+
 class Starter(Protocol):
     """The part of the coordinator that questions need."""
 
@@ -72,7 +79,8 @@ class SendingThread:
 class Reception:
     """Turns the arguments of `hexgen.ask` into a running workflow.
 
-    The clock starts at `submitted_at` where the client sends it, else at receipt: Celery's messages
+    `begun` is told the delivery tag of each message whose question is in Redis now, and its id. The
+    clock starts at `submitted_at` where the client sends it, else at receipt: Celery's messages
     carry no time of their own.
     """
 
@@ -82,11 +90,13 @@ class Reception:
         databases: KnownDatabases,
         starter: Starter,
         later: Defer = at_once,
+        begun: Begun = no_delivery,
     ) -> None:
         self._settings = settings
         self._databases = databases
         self._starter = starter
         self._later = later
+        self._begun = begun
 
     def receive(
         self,
@@ -110,6 +120,7 @@ class Reception:
         except InvalidSubmission as error:
             log.info("question refused", workflow=workflow_id, error=str(error), field=error.field)
             raise QuestionFailed(_refusal(workflow_id, error)) from None
+        self._begun(_delivery_tag(request), workflow_id)
         log.info("question received", workflow=workflow_id, definition=submission.workflow)
 
 
@@ -133,6 +144,11 @@ def register_ask(
 
     app.task(ask, name=ASK, shared=False, bind=True, typing=False, throws=(QuestionFailed,))
     quicken(app, ASK, reception.receive)
+
+
+def _delivery_tag(request: Mapping[str, Any]) -> str:
+    properties = request.get("properties") or {}
+    return str(properties.get("delivery_tag") or "")
 
 
 def _payload(arguments: Sequence[Any], keywords: Json) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -151,6 +151,14 @@ class WorkflowStore:
     def exists(self, workflow_id: str) -> bool:
         """Whether the workflow is known."""
         return bool(self._client.exists(self._keys.workflow(workflow_id)))
+
+    def existing(self, workflow_ids: Sequence[str]) -> set[str]:
+        """Those of them that are known."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for name in workflow_ids:
+                pipeline.exists(self._keys.workflow(name))
+            found = pipeline.execute()
+        return {name for name, there in zip(workflow_ids, found, strict=True) if there}
 
 
 def workflow_record(fields: Mapping[str, str], nodes: Mapping[str, str]) -> WorkflowRecord:

@@ -14,7 +14,7 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,12 +42,14 @@ class Deliverable(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    """One message held by this process. `prefilled` once its first token was seen."""
+    """One message held by this process. `prefilled` once its first token was seen; `proof` is the
+    key that its work has left in Redis, "" where it leaves none."""
 
     urgency: Urgency
     queue: str
     message: weakref.ref[Deliverable] | None = None
     prefilled: bool = False
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class LeaseKeeper:
         self.scripts = QueueScripts(client, root)
         self.swept = Swept()
         self._held: dict[str, Held] = {}
-        self._done: dict[str, None] = {}
+        self._done: dict[str, str] = {}
         self._orphans: deque[str] = deque()
         self._starving: set[str] = set()
         self._lost: frozenset[str] = frozenset()
@@ -131,11 +133,22 @@ class LeaseKeeper:
             if held is not None:
                 held.message = weakref.ref(message, lambda _ref: self._orphans.append(token))
 
+    def prove(self, token: str, key: str) -> bool:
+        """The message's work has made `key`: an acknowledgement that finds Redis without it, after
+        a crash that lost the last writes, hands the message back. False when it is not held here.
+        """
+        with self._lock:
+            held = self._held.get(token)
+            if held is not None:
+                held.proof = key
+        return held is not None
+
     def ack(self, token: str) -> None:
         """The work is done. When Redis is away this is delivered later, and the lease kept."""
         reach("before-ack")
         with self._lock:
-            self._done[token] = None
+            held = self._held.get(token)
+            self._done[token] = held.proof if held else ""
             if self._acks is not None:
                 # The engine has the room already, whenever Redis hears of it.
                 self._held.pop(token, None)
@@ -200,7 +213,7 @@ class LeaseKeeper:
         if not self.tokens():
             return 0
         try:
-            self._deliver_acks(tuple(self._done))
+            self._deliver_acks(self._waiting_acks())
             with self._lock:
                 held = list(self._held)
                 self._held.clear()
@@ -215,7 +228,7 @@ class LeaseKeeper:
         Raises:
             redis.RedisError: Redis is away; everything is tried again in the next round.
         """
-        self._deliver_acks(tuple(self._done))
+        self._deliver_acks(self._waiting_acks())
         self._hand_back_orphans()
         lost = self.scripts.renew(self.holder, self.rules.seconds, self.tokens())
         if news := [token for token in lost if token in self._held and token not in self._lost]:
@@ -234,18 +247,24 @@ class LeaseKeeper:
             log.warning("the oldest dead letters were dropped", dropped=swept.dropped)
 
     def _deliver_waiting_acks(self) -> None:
-        waiting = tuple(self._done)
+        waiting = self._waiting_acks()
         try:
             self._deliver_acks(waiting)
         except TROUBLE as error:
-            log.warning("acknowledgements wait for Redis", tokens=waiting, error=str(error))
+            log.warning("acknowledgements wait for Redis", tokens=list(waiting), error=str(error))
 
-    def _deliver_acks(self, tokens: tuple[str, ...]) -> None:
-        if not tokens:
-            return
-        self.scripts.ack(tokens, self._a_starving_lane())
+    def _waiting_acks(self) -> dict[str, str]:
         with self._lock:
-            for token in tokens:
+            return dict(self._done)
+
+    def _deliver_acks(self, done: Mapping[str, str]) -> None:
+        if not done:
+            return
+        acknowledged = self.scripts.ack(done, self._a_starving_lane())
+        if acknowledged.unproven:
+            log.warning("Redis lost what was done: it is done again", tokens=acknowledged.unproven)
+        with self._lock:
+            for token in done:
                 self._done.pop(token, None)
                 self._held.pop(token, None)
 

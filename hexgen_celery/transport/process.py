@@ -69,6 +69,11 @@ def first_token(identity_token: str) -> bool:
     return any(keeper.first_token(identity_token) for keeper in list(_keepers.values()))
 
 
+def prove(token: str, key: str) -> bool:
+    """The work of a message held by this process has made `key` in Redis; False when none is."""
+    return any(keeper.prove(token, key) for keeper in list(_keepers.values()))
+
+
 def swept() -> Swept:
     """What the sweeps of this process did together, at all brokers."""
     return sum((keeper.swept for keeper in list(_keepers.values())), Swept())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -59,6 +59,14 @@ class Swept:
             self.extended + other.extended,
             self.dropped + other.dropped,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What acknowledging did: messages ended, and those put back because their proof is gone."""
+
+    ended: int = 0
+    unproven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +172,13 @@ class QueueScripts:
         """Count the message's prefill out; False when it is not held here."""
         return bool(self.run("first_token", holder, token, wake_list))
 
-    def ack(self, tokens: Sequence[str], wake_list: str = "") -> int:
-        """End messages that are done; how many were still known."""
-        return int(self.run("ack", wake_list, *tokens)) if tokens else 0
+    def ack(self, done: Mapping[str, str], wake_list: str = "") -> Acknowledged:
+        """End messages that are done. `done`: token to the key that proves it, "" for none."""
+        if not done:
+            return Acknowledged()
+        pairs = [text for pair in done.items() for text in pair]
+        ended, *unproven = self.run("ack", wake_list, *pairs)
+        return Acknowledged(int(ended), tuple(token.decode() for token in unproven))
 
     def requeue(self, holder: str, tokens: Sequence[str], *, at_front: bool = True) -> int:
         """Hand held messages back unfinished; lists take them at the front or at the end."""

@@ -153,7 +153,9 @@ def run(plan: Plan, home: Path) -> Evidence:
             _kill_each_kind(there, plan, rng, evidence)
         outcomes = dict(_ends(there.client, asked, plan.slo))
         evidence.outcomes.update(outcomes.values())
-        evidence.expect(len(outcomes) == len(asked), f"{len(asked) - len(outcomes)} never ended")
+        for pending in asked:
+            if pending.id not in outcomes:
+                evidence.wrong.append(f"never ended: {_where_it_stands(there, pending.id)}")
         _check_leftovers(there, evidence)
         _check_ends(there, outcomes, evidence)
         _check_store(there, outcomes, evidence)
@@ -203,6 +205,23 @@ def _ends(client: Client, asked: Sequence[Pending], patience: float) -> Iterator
     """The status that the client saw of each question."""
     for pending, outcome in client.completed(asked, timeout=patience):
         yield pending.id, str(getattr(outcome, "status", "answered"))
+
+
+def _where_it_stands(there: World, workflow_id: str) -> str:
+    """What Redis and the store know of a question, for whoever must find out why."""
+    keys, engine = Keys(there.settings.broker.prefix), open_store(there.settings, writing=False)
+    stored = StoreReader(engine, there.settings.broker.prefix).question(workflow_id)
+    engine.dispose()
+    with _redis(there) as client:
+        known = {
+            "status": client.hgetall(keys.workflow(workflow_id)),
+            "deadline": client.zscore(keys.deadlines, workflow_id),
+            "outbox": client.zscore(keys.outbox, workflow_id),
+            "result": client.get(f"celery-task-meta-{workflow_id}"),
+            "trace": [str(event) for event in there.client.trace(workflow_id)],
+            "stored": stored and stored.workflow,
+        }
+    return json.dumps(known, default=str)
 
 
 def _check_leftovers(there: World, evidence: Evidence) -> None:

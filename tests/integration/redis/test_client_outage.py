@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import redis
 from celery import states
 from celery.exceptions import TaskRevokedError
 from pydantic import SecretStr
 
+from hexgen_celery import lost_questions
 from hexgen_celery.api import Client
 from hexgen_celery.app import create_app
 from hexgen_celery.errors import BrokerUnavailable
+from hexgen_celery.names import ASK_QUEUE
 from hexgen_celery.results import ResultReader
 from hexgen_celery.settings import BrokerSettings, Settings
 from workers.embedded_redis import EmbeddedRedis
@@ -64,6 +70,26 @@ def test_an_outage_without_end_is_told(server: EmbeddedRedis) -> None:
     server.stop()
     with pytest.raises(BrokerUnavailable, match="connection to Redis was lost"):
         list(reader.as_completed(["absent"], None))
+
+
+def test_a_question_that_redis_forgot_is_asked_again(
+    server: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_questions, "LOOK_SECONDS", 0.2)
+    shop = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(shop)) as database:
+        database.execute("CREATE TABLE item (name TEXT)")
+        database.commit()
+    with Client(settings_of(server)) as client, redis.Redis.from_url(server.url) as direct:
+        client.add_database(shop)
+        asked = client.ask("How many?", "shop", 30.0)
+        before = direct.lrange(ASK_QUEUE, 0, -1)
+        direct.delete(ASK_QUEUE)
+        assert list(client.completed([asked], timeout=3)) == []
+        again = direct.lrange(ASK_QUEUE, 0, -1)
+    assert len(before) == 1
+    assert [json.loads(each)["headers"]["id"] for each in again] == [asked.id]
+    assert json.loads(again[0])["body"] == json.loads(before[0])["body"]
 
 
 def test_every_call_of_the_client_names_a_lost_broker(server: EmbeddedRedis) -> None:

@@ -91,9 +91,15 @@ class QueueModel:
         entry = self.entries.get(token)
         if entry is None or entry.holder != holder:
             return False
-        self._release(entry)
-        entry.deliveries = entry.deliveries or 0
+        self.hand_back(token)
         return True
+
+    def hand_back(self, token: str) -> None:
+        """Back to its queue, if it is held."""
+        entry = self.entries.get(token)
+        if entry is not None and entry.holder:
+            self._release(entry)
+            entry.deliveries = entry.deliveries or 0
 
     def reject(self, holder: str, token: str) -> bool:
         entry = self.entries.get(token)

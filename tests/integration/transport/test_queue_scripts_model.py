@@ -107,7 +107,15 @@ class Queues(RuleBasedStateMachine):
 
     @rule(token=tokens)
     def ack(self, token: str) -> None:
-        assert self.scripts.ack([token]) == int(self.model.ack(token))
+        assert self.scripts.ack({token: ""}).ended == int(self.model.ack(token))
+
+    @rule(token=tokens)
+    def ack_of_work_that_redis_lost(self, token: str) -> None:
+        known = token in self.model.entries
+        acknowledged = self.scripts.ack({token: f"{ROOT}:no-such-proof"})
+        assert acknowledged.unproven == ((token,) if known else ())
+        assert acknowledged.ended == 0
+        self.model.hand_back(token)
 
     @rule(holder=holders, token=tokens)
     def requeue(self, holder: str, token: str) -> None:
@@ -167,7 +175,7 @@ class Queues(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When all is done nothing is left but what outlives messages."""
-        self.scripts.ack(list(self.model.entries))
+        self.scripts.ack(dict.fromkeys(self.model.entries, ""))
         self.scripts.drop(list(self.model.dead))
         assert keys_of(self.client) <= {f"{ROOT}:{kind}" for kind in ("claims", "swept", "watched")}
 

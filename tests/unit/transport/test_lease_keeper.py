@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from hexgen_celery.transport import process
 from hexgen_celery.transport.engine_admission import engine_admission
 from hexgen_celery.transport.leases import HeldLoad, LeaseKeeper, LeaseRules
 from hexgen_celery.transport.messages import Claimed, Queued, Urgency
-from hexgen_celery.transport.scripts import SweepRules, Swept
+from hexgen_celery.transport.scripts import Acknowledged, SweepRules, Swept
 
 PROFILE = "a100-80g-x1-qwen3-30b-a3b"
 
@@ -36,6 +36,7 @@ class FakeScripts:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.away = False
         self.lost: list[str] = []
+        self.proofs: dict[str, str] = {}
 
     def note(self, name: str, *arguments: Any) -> None:
         if self.away:
@@ -45,9 +46,10 @@ class FakeScripts:
     def named(self, name: str) -> list[tuple[Any, ...]]:
         return [arguments for called, arguments in self.calls if called == name]
 
-    def ack(self, tokens: Sequence[str], wake_list: str = "") -> int:
-        self.note("ack", *tokens)
-        return len(tokens)
+    def ack(self, done: Mapping[str, str], wake_list: str = "") -> Acknowledged:
+        self.note("ack", *done)
+        self.proofs.update(done)
+        return Acknowledged(len(done))
 
     def requeue(self, holder: str, tokens: Sequence[str], *, at_front: bool = True) -> int:
         self.note("requeue", *tokens)
@@ -112,6 +114,18 @@ def test_an_acknowledgement_waits_for_redis_and_keeps_its_lease(
     keeper.tend()
     assert scripts.named("ack") == [("a",)]
     assert keeper.tokens() == []
+
+
+def test_an_acknowledgement_names_the_proof_of_its_work(
+    keeper: LeaseKeeper, scripts: FakeScripts
+) -> None:
+    keeper.hold(claim("a"))
+    keeper.hold(claim("b"))
+    assert keeper.prove("a", "wf:1")
+    assert not keeper.prove("unknown", "wf:2")
+    keeper.ack("a")
+    keeper.ack("b")
+    assert scripts.proofs == {"a": "wf:1", "b": ""}
 
 
 def test_a_message_that_nobody_can_acknowledge_is_handed_back(
