@@ -17,10 +17,10 @@ from pathlib import Path
 
 from hexgen_celery.errors import MissingPrerequisite
 from workers.vllm_cpu.pins import ENVIRONMENT, PROJECT, EnvironmentPins
-from workers.vllm_cpu.running import exit_code, locked, pip, say, tail
+from workers.vllm_cpu.running import exit_code, locked, noted, pip, say, tail
 
 DIRECTORY = PROJECT / ".venv-vllm"
-_CHECK_SECONDS = 180.0
+_CHECK_SECONDS = 300.0
 
 
 def python_of(directory: Path = DIRECTORY) -> Path:
@@ -105,16 +105,21 @@ def _record_line(path: str, text: str) -> str:
 def _check(directory: Path) -> None:
     """Start the server's program once: an environment that cannot do that is not ready."""
     say("checking that vLLM starts")
-    done = subprocess.run(
-        [str(directory / "bin" / "vllm"), "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_CHECK_SECONDS,
-    )
-    if done.returncode != 0:
+    try:
+        with noted():
+            done = subprocess.run(
+                [str(directory / "bin" / "vllm"), "--version"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_CHECK_SECONDS,
+            )
+        cause = tail(done.stderr or done.stdout) or "no output" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        cause = f"no end after {_CHECK_SECONDS:.0f} s"
+    if cause:
         raise MissingPrerequisite(
-            f"vLLM does not start in {directory}: {tail(done.stderr or done.stdout)}",
+            f"vLLM does not start in {directory}: {cause}",
             field=str(directory),
             hint=f"remove {directory} and run make vllm-env again",
         )

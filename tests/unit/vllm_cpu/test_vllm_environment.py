@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,32 @@ def test_a_vllm_that_does_not_start_is_not_ready(tmp_path: Path) -> None:
     with pytest.raises(MissingPrerequisite, match="undefined symbol"):
         ensure_environment(directory)
     assert not is_ready(directory)
+
+
+def test_a_vllm_that_never_starts_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "_CHECK_SECONDS", 0.2)
+    directory = _environment(tmp_path / "env", vllm="exec sleep 20")
+    with pytest.raises(MissingPrerequisite, match="no end after"):
+        ensure_environment(directory)
+    assert not is_ready(directory)
+
+
+def test_long_work_says_that_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running, "_NOTE_SECONDS", 0.01)
+    said = ""
+    until = time.monotonic() + 60
+    with running.noted():
+        while "still at it after 0 s" not in said and time.monotonic() < until:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    capsys.readouterr()
+    assert "still at it after 0 s" in said
+    time.sleep(0.05)
+    assert capsys.readouterr().err == ""
 
 
 def test_pip_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
