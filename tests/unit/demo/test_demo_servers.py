@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hexgen_celery.cli.cluster_file import SMALL_MODEL, cpu_vllm_cluster
-from hexgen_celery.cli.demo import CPU_SLO, EMULATED_SLO, VLLM_CPU, choose_servers
+from hexgen_celery.cli.demo_servers import CPU_SLO, EMULATED_SLO, VLLM_CPU, choose_servers
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.settings import LlmSettings, Settings, load_settings
