@@ -68,6 +68,10 @@ def test_ours_run_without_privileges(name: str) -> None:
     assert "privileged" not in service
 
 
+def test_redis_runs_without_privileges_although_its_command_is_not_the_images() -> None:
+    assert SERVICES["redis"]["user"] == "redis"
+
+
 @pytest.mark.parametrize("target", ["runtime", "vllm"])
 def test_images_end_with_an_unprivileged_user(target: str) -> None:
     assert {service["build"]["target"] for service in OURS.values()} == {"runtime", "vllm"}
@@ -104,7 +108,7 @@ def test_the_image_is_built_from_what_there_is_and_nothing_else_is_sent() -> Non
 
 
 def test_redis_keeps_everything_and_evicts_nothing() -> None:
-    command = SERVICES["redis"]["command"]
+    command = "\n".join(SERVICES["redis"]["command"])
     assert "appendonly yes" in command
     assert "maxmemory-policy noeviction" in command
     assert "secret1" not in command, "a command line is public"

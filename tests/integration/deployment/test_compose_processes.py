@@ -111,12 +111,11 @@ class Ground:
 
     def start_redis(self) -> None:
         """The service's own command; only port and directory are ours."""
-        command = SERVICES["redis"]["command"]
-        assert command.startswith("sh -c '")
-        script = command.removeprefix("sh -c '").rstrip().removesuffix("'")
+        *shell, script = SERVICES["redis"]["command"]
         placed = f"redis-server - --port {self.redis_port} --bind 127.0.0.1 --dir {self.directory}"
         assert "redis-server -" in script
-        self.spawn("redis", ["sh", "-c", script.replace("redis-server -", placed)], self._redis())
+        script = script.replace("redis-server -", placed)
+        self.spawn("redis", [*shell, script], self._redis())
 
     def _redis(self) -> dict[str, str]:
         own = {key: str(value) for key, value in SERVICES["redis"]["environment"].items()}
@@ -270,6 +269,7 @@ def test_what_redis_was_told_is_in_force(ground: Ground) -> None:
     with redis.Redis.from_url(url, decode_responses=True) as client:
         info: Any = client.info()
     assert info["aof_enabled"] == 1
+    assert info["process_id"] == ground.processes["redis"].pid, "a signal reaches Redis itself"
     assert info["maxmemory_policy"] == "noeviction"
 
 
