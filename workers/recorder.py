@@ -25,6 +25,7 @@ from hexgen_celery.settings import Settings
 from hexgen_celery.store.alpha import AlphaHistory
 from hexgen_celery.store.engine import open_store, place_of
 from hexgen_celery.store.errors import StoreOutdated, StoreUnavailable
+from hexgen_celery.store.lost import LostQuestions
 from hexgen_celery.store.recording import Batch, Recording
 from hexgen_celery.store.retention import Pruner, Retention
 from hexgen_celery.store.schema import check_schema
@@ -39,6 +40,7 @@ NICENESS = 10
 TAKE_WAIT_SECONDS = 1.0
 TAKE_OVER_SECONDS = 20.0
 ALPHA_SECONDS = 10.0
+LOST_SECONDS = 60.0
 LINGER_SECONDS = 0.5
 """Rest after a batch that was not full: many small transactions would cost more than they bring."""
 FIRST_PAUSE_SECONDS = 0.5
@@ -131,8 +133,10 @@ class Recorder:
 def chores(
     client: redis.Redis, keys: Keys, engine: Engine, settings: Settings
 ) -> tuple[Periodic, ...]:
-    """What a recorder does now and then: copy the history of policies, delete what is old."""
+    """What a recorder does now and then: copy the history of policies, end questions that were
+    lost, delete what is old."""
     history = AlphaHistory(client, keys, engine)
+    lost = LostQuestions(client, keys, engine)
     pruner = Pruner(engine, Retention.of(settings.store))
 
     def prune() -> None:
@@ -142,6 +146,7 @@ def chores(
 
     return (
         Periodic("alpha-history", _unless_away(history.copy), ALPHA_SECONDS),
+        Periodic("lost-questions", _unless_away(lambda: lost.end(time.time())), LOST_SECONDS),
         Periodic("retention", _unless_away(prune), settings.store.prune_seconds),
     )
 

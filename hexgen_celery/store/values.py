@@ -8,6 +8,9 @@ from typing import Any
 
 TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
+LOST = "lost"
+"""Status of a question, in the store alone, that Redis lost before it ended."""
+
 NOT_COUNTED = ("running", "cancelled")
 """Statuses of questions that say nothing about deadlines."""
 
