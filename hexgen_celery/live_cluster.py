@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
+
+import structlog
 
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.views import InstanceView
+from hexgen_celery.errors import InvalidProfile
 from hexgen_celery.instances import InstanceRecord
+from hexgen_celery.ledger_gauge import LedgerGauge
 from hexgen_celery.live_snapshot import Snapshot
 from hexgen_celery.prefix_caches import CacheFactor, PrefixCaches
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.request_urgency import Work
 from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
 
+log = structlog.get_logger(__name__)
+
 MICROSECONDS = 1_000_000
-MEASURES = (
-    "waiting",
-    "running",
-    "prefill_tokens",
-    "output_tokens",
-    "context_tokens",
-    "prefill_us",
-    "decode_us",
-)
-Measured = tuple[int, int, int, int, int, int, int]
-IDLE: Measured = (0, 0, 0, 0, 0, 0, 0)
 
 
 def instance_record(
@@ -99,17 +95,38 @@ def usable_records(
 
 
 class Profiles:
-    """Profiles by instance, each read once.
+    """Profiles by instance, each read once; one that cannot be read is tried again after
+    `RETRY_SECONDS`. `now` gives seconds of any one clock."""
 
-    Raises:
-        InvalidProfile: a profile cannot be read.
-    """
+    RETRY_SECONDS = 30.0
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._known: dict[tuple[str, float], Profile] = {}
+        self._unreadable: dict[str, tuple[str, float]] = {}
+
+    def trouble(self, record: InstanceRecord) -> str:
+        """Why its profile cannot be read here; empty where it can. Its worker may have another
+        configuration or run on a host with other files, which must not end all routing."""
+        why, until = self._unreadable.get(record.profile, ("", 0.0))
+        if why and self._now() < until:
+            return why
+        try:
+            self.of(record)
+        except InvalidProfile as error:
+            why = str(error)
+            self._unreadable[record.profile] = (why, self._now() + self.RETRY_SECONDS)
+            log.warning("an instance is not used", instance=record.name, error=why)
+            return why
+        self._unreadable.pop(record.profile, None)
+        return ""
 
     def of(self, record: InstanceRecord) -> Profile:
-        """The profile of an announced instance, at its speed."""
+        """The profile of an announced instance, at its speed.
+
+        Raises:
+            InvalidProfile: it cannot be read.
+        """
         key = (record.profile, record.speed)
         profile = self._known.get(key)
         if profile is None:
@@ -153,27 +170,8 @@ class _Seat:
     def __init__(self, record: InstanceRecord, profile: Profile) -> None:
         self.record = record
         self.profile = profile
-        self.running = _Gauge(f"instance/{record.name}")
-        self.own = _Gauge(record.own_queue)
-
-
-class _Gauge:
-    """The ledger's measures of one scope; the numbers are read again where they changed."""
-
-    __slots__ = ("_fields", "_last", "_texts")
-
-    def __init__(self, scope: str) -> None:
-        self._fields = tuple(f"{scope}:{name}" for name in MEASURES)
-        self._texts: tuple[str | None, ...] = ()
-        self._last = IDLE
-
-    def read(self, load: Mapping[str, str]) -> Measured:
-        """In the order of `MEASURES`."""
-        texts = tuple(map(load.get, self._fields))
-        if texts != self._texts:
-            self._texts = texts
-            self._last = cast("Measured", tuple(int(text or 0) for text in texts))
-        return self._last
+        self.running = LedgerGauge(f"instance/{record.name}")
+        self.own = LedgerGauge(record.own_queue)
 
 
 class LiveCluster:
@@ -192,16 +190,18 @@ class LiveCluster:
         self._profiles = profiles
         self._caches = caches
         self._seats: dict[str, _Seat] = {}
-        self._pools: dict[str, _Gauge] = {}
+        self._pools: dict[str, LedgerGauge] = {}
         self._followed: Sequence[InstanceRecord] = ()
         self._unseen: defaultdict[str, _Unseen] = defaultdict(_Unseen)
         self._assigned: defaultdict[str, float] = defaultdict(float)
 
     def follow(self, records: Sequence[InstanceRecord]) -> None:
-        """These are all announced instances; costs nothing while they are the very same records."""
+        """These are all announced instances, of which those without a readable profile are left
+        out; costs nothing while they are the very same records."""
         if records is self._followed:
             return
-        self._seats |= {record.name: self._seat(record) for record in records}
+        readable = [record for record in records if not self._profiles.trouble(record)]
+        self._seats |= {record.name: self._seat(record) for record in readable}
         if len(self._seats) > len(records) + self.REMEMBERED:
             self._forget(self._seats.keys() - {record.name for record in records})
         self._followed = records
@@ -276,7 +276,7 @@ class LiveCluster:
     def _shared(self, queue: str, load: Mapping[str, str], size: int) -> Shared:
         gauge = self._pools.get(queue)
         if gauge is None:
-            gauge = self._pools[queue] = _Gauge(queue)
+            gauge = self._pools[queue] = LedgerGauge(queue)
         waiting, _, prefill, output, _, prefill_us, decode_us = gauge.read(load)
         return Shared(
             round(waiting / size), prefill / size, output / size, (prefill_us + decode_us) / size

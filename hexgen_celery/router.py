@@ -188,9 +188,10 @@ class LiveRouter:
         return {queue for each in records for queue in (each.queue, each.own_queue)}
 
     def _usable(self, snapshot: Snapshot, wanted: Wanted | None = None) -> list[InstanceRecord]:
-        return usable_records(
+        alive = usable_records(
             snapshot.records, now=snapshot.now, dead_after_seconds=self._dead_after, wanted=wanted
         )
+        return [record for record in alive if not self._profiles.trouble(record)]
 
     def _observe(self, snapshot: Snapshot) -> None:
         """Take over what a snapshot tells once only: who exists, and what others placed."""
@@ -213,7 +214,7 @@ class LiveRouter:
         wanted = _wanted(entry, call)
         records = self._usable(snapshot, wanted)
         if not records:
-            raise _no_pool(snapshot, wanted)
+            raise _no_pool(snapshot, wanted, self._profiles)
         known = self.knowledge.current()
         model = wanted.model or records[0].model
         prompt = self._prompt_tokens(call, model, records, known)
@@ -332,12 +333,12 @@ def _work_on(request: RequestView, view: InstanceView) -> Work:
     )
 
 
-def _no_pool(snapshot: Snapshot, wanted: Wanted) -> NoPool:
+def _no_pool(snapshot: Snapshot, wanted: Wanted, profiles: Profiles) -> NoPool:
     needs = [f" serves {wanted.model}"] if wanted.model else [" is ready"]
     if wanted.tags:
         needs.append(f"has the tags {', '.join(sorted(wanted.tags))}")
     known = "; ".join(
-        f"{record.name} ({record.queue}, {record.state}{_why(record)})"
+        f"{record.name} ({record.queue}, {record.state}{_why(record, profiles)})"
         for record in snapshot.records
     )
     return NoPool(
@@ -347,5 +348,6 @@ def _no_pool(snapshot: Snapshot, wanted: Wanted) -> NoPool:
     )
 
 
-def _why(record: InstanceRecord) -> str:
-    return f": {record.reason}" if record.reason else ""
+def _why(record: InstanceRecord, profiles: Profiles) -> str:
+    reason = record.reason or profiles.trouble(record)
+    return f": {reason}" if reason else ""

@@ -13,7 +13,7 @@ from hexgen_celery.instances import InstanceState
 from hexgen_celery.ledger import LedgerView
 from hexgen_celery.outbox import OutboxEntry, Placement
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import LiveRouter
+from hexgen_celery.router import LiveRouter, NoPool
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.transport.messages import decode, token_of
 from hexgen_celery.workflows.definition import Failure, Json
@@ -107,6 +107,21 @@ def test_a_request_goes_only_to_pools_with_its_tags(world: LiveWorld) -> None:
     assert world.queue_of(world.ask(tags=["eu"])) == "gpu.a6000.x.b1"
     assert world.queue_of(world.ask(tags=["us", "quiet"])) == ""
     assert world.queue_of(world.ask(model="m", tags=["us"])) == "gpu.a100.x.a1"
+
+
+def test_an_instance_whose_profile_cannot_be_read_here_keeps_nobody_from_the_others(
+    world: LiveWorld,
+) -> None:
+    """Its worker reads a file that is on its own host alone."""
+    world.directory.announce(instance("a1", profile="only-there.toml"))
+    question = world.ask()
+    assert world.queue_of(question) == ""
+    entry = world.coordinator.record(question).entry(RequestRef(question, "a", 1), resent=False)
+    with pytest.raises(NoPool, match=r"a1 .*there is no profile 'only-there.toml'"):
+        world.router.place(entry)
+    world.directory.announce(instance("b1", "a6000"))
+    assert world.queue_of(world.ask()) == "gpu.a6000.x.b1"
+    assert world.router.usable_queues() == {"gpu.a6000.x", "gpu.a6000.x.b1"}
 
 
 def test_a_drain_is_heard_with_the_next_beat(world: LiveWorld) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from hexgen_celery.live_cluster import (
 )
 from hexgen_celery.live_snapshot import Snapshot
 from hexgen_celery.prefix_caches import PlacementNote, PrefixCaches
-from hexgen_celery.profiles_io import load_profile
+from hexgen_celery.profiles_io import load_profile, shipped_profiles
 from hexgen_celery.request_urgency import Work
 from hexgen_celery.settings import EmulatorSettings, InstanceSettings, PoolSettings, Settings
 
@@ -56,6 +57,20 @@ def test_which_instances_may_be_used(
 ) -> None:
     records = usable_records(announced, now=105.0, dead_after_seconds=10.0, wanted=wanted)
     assert [record.name for record in records] == usable
+
+
+def test_a_profile_that_could_not_be_read_is_tried_again_later(tmp_path: Path) -> None:
+    now = 0.0
+    profiles = Profiles(now=lambda: now)
+    path = tmp_path / "mine.toml"
+    record = replace(FIRST, profile=str(path))
+    assert "there is no profile" in profiles.trouble(record)
+    path.write_text((shipped_profiles() / f"{PROFILE}.toml").read_text(encoding="utf-8"))
+    now = 29.0
+    assert "there is no profile" in profiles.trouble(record)
+    now = 31.0
+    assert profiles.trouble(record) == ""
+    assert profiles.of(record) == load_profile(PROFILE)
 
 
 def test_an_emulated_instance_announces_its_speed() -> None:
