@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import select
+import os
 import sys
 import termios
-import time
 import tty
 from types import TracebackType
 from typing import Any, Self
+
+_MOST = 64
 
 
 class Keyboard:
@@ -17,10 +18,16 @@ class Keyboard:
     def __init__(self) -> None:
         self._before: list[Any] | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether keys can be read."""
+        return self._before is not None
+
     def __enter__(self) -> Self:
         if sys.stdin.isatty():
             self._before = termios.tcgetattr(sys.stdin)
-            tty.setcbreak(sys.stdin)
+            # Keys that were pressed before now stay to be read.
+            tty.setcbreak(sys.stdin, termios.TCSANOW)
         return self
 
     def __exit__(
@@ -32,10 +39,13 @@ class Keyboard:
         if self._before is not None:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
-    def pressed(self, seconds: float) -> str:
-        """The key that is pressed within `seconds`; "" after that time without one."""
-        if self._before is None:
-            time.sleep(seconds)
-            return ""
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        return sys.stdin.read(1) if ready else ""
+    def fileno(self) -> int:
+        """Readable when a key was pressed."""
+        return sys.stdin.fileno()
+
+    def keys(self) -> bytes:
+        """The keys that were pressed, once `fileno()` is readable; none of a terminal that left."""
+        try:
+            return os.read(self.fileno(), _MOST)
+        except OSError:
+            return b""

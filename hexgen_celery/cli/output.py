@@ -18,12 +18,17 @@ from rich.text import Text
 _PIPED_WIDTH = 200
 
 
+def discard_output() -> None:
+    """Let what is still buffered for standard output go nowhere: nobody reads it any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class PatientConsole(Console):
     """A console for which a reader that has read enough (`| head`) is no failure."""
 
     def on_broken_pipe(self) -> None:
-        """End without a complaint; what is still buffered goes nowhere."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        """End without a complaint."""
+        discard_output()
         raise SystemExit(0)
 
 

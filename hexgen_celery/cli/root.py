@@ -6,10 +6,12 @@ import importlib
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hexgen_celery.cli.context import CliContext
+from hexgen_celery.cli.interrupt import Interrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,9 @@ class LazyCommand:
     def load(self) -> click.Command:
         """Import and return the command."""
         module, _, attribute = self.place.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        with Interrupt(raising=True) as interrupt:
+            command = getattr(importlib.import_module(module), attribute)
+            interrupt.check()
         if not isinstance(command, click.Command):
             raise TypeError(f"{self.place} is not a command")
         return command
@@ -109,6 +113,16 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         lazy = COMMANDS.get(cmd_name)
         return lazy.load() if lazy else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; that the reader of its output has read enough is no failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            from hexgen_celery.cli.output import discard_output
+
+            discard_output()
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

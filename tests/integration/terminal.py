@@ -12,17 +12,20 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 PATIENCE = 60.0
-AGAIN_SECONDS = 10.0
 _CHUNK = 65536
 
 
 class TerminalProgram:
-    """Runs `command`; `type` presses keys, `wait_for` waits for what is drawn."""
+    """Runs `command`; `type` presses keys, `wait_for` waits for what is drawn.
+
+    `seen` is all that was drawn.
+    """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.seen = b""
         self._controller, terminal = pty.openpty()
         self._process = subprocess.Popen(
             command,
@@ -61,23 +64,23 @@ class TerminalProgram:
         return seen
 
     def status(self, pressing: bytes) -> int:
-        """Press a key until it has ended; a program cannot end while its terminal is full.
-
-        Again after a while, as people do: Python drops a Ctrl-C that comes while it cleans up.
-        """
-        began = pressed = time.monotonic()
+        """Press a key and wait for the end; a program cannot end while its terminal is full."""
         self.type(pressing)
-        while self._process.poll() is None and time.monotonic() < began + PATIENCE:
+        until = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < until:
             self._read(0.2)
-            if time.monotonic() > pressed + AGAIN_SECONDS and self._process.poll() is None:
-                pressed = time.monotonic()
-                self.type(pressing)
         return self._process.wait(1.0)
+
+    def attributes(self) -> list[Any]:
+        """How the terminal is set up: echo, lines or single keys, and more."""
+        return termios.tcgetattr(self._controller)
 
     def _read(self, seconds: float) -> bytes:
         with contextlib.suppress(OSError):
             if select.select([self._controller], [], [], seconds)[0]:
-                return os.read(self._controller, _CHUNK)
+                drawn = os.read(self._controller, _CHUNK)
+                self.seen += drawn
+                return drawn
         return b""
 
 

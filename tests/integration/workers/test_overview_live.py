@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import mmap
 import os
+import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -129,11 +133,12 @@ def test_one_look_as_json(workers: LocalWorkers, overview: Overview) -> None:
     assert len(shown["urgent"]) == 3
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
 def test_a_reader_that_has_read_enough_is_no_failure(
-    workers: LocalWorkers, overview: Overview
+    workers: LocalWorkers, overview: Overview, how: tuple[str, ...]
 ) -> None:
     process = subprocess.Popen(
-        _command("--refresh", "0.1"),
+        _command("--refresh", "0.1", *how),
         env=_environment(workers),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -141,10 +146,35 @@ def test_a_reader_that_has_read_enough_is_no_failure(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    assert "questions running" in process.stdout.readline()
+    assert "running" in process.stdout.readline()
     process.stdout.close()
     assert process.wait(PATIENCE) == 0
     assert process.stderr.read() == ""
+
+
+def test_an_interrupt_ends_it_although_nobody_reads(
+    workers: LocalWorkers, overview: Overview
+) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+    process = subprocess.Popen(
+        _command("--refresh", "0.1", "--json"), env=_environment(workers), stdout=writing
+    )
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        _wait_until_full(pipe)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+
+
+def _wait_until_full(pipe: BinaryIO) -> None:
+    """Until something is in the pipe, but nothing more came for a second."""
+    until = time.monotonic() + PATIENCE
+    before, now = -1, 0
+    while now != before or not now:
+        assert time.monotonic() < until
+        time.sleep(1.0)
+        before, now = now, int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), "little")
 
 
 @pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)])

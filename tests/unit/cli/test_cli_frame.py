@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from hexgen_celery import cli
+from hexgen_celery.cli.frame import describe
 from hexgen_celery.cli.root import COMMANDS, LazyCommand, hexgen
 from hexgen_celery.errors import HexgenError, InvalidSubmission
 
@@ -67,7 +68,7 @@ def test_our_errors_are_one_line_with_field_and_hint(
 
 def test_field_is_not_said_twice() -> None:
     error = HexgenError("slo_seconds must be positive", field="slo_seconds")
-    assert cli.describe(error) == "slo_seconds must be positive"
+    assert describe(error) == "slo_seconds must be positive"
 
 
 def test_unexpected_errors_say_where_the_trace_is(
