@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from hexgen_celery.core.admission import Allowance
 from hexgen_celery.deployment import Deployment, connect_deployment
 from hexgen_celery.errors import InvalidSettings
@@ -28,6 +30,7 @@ from hexgen_celery.transport.engine_admission import engine_admission
 from hexgen_celery.transport.messages import token_of
 from hexgen_celery.transport.process import use_admission
 from workers.celery_process import node_name, run_process
+from workers.instance_name import refuse_taken_name
 from workers.instances import Announcer
 from workers.kv_gauge import GaugedAdmission
 from workers.llm_requests import LlmExecutor
@@ -68,8 +71,10 @@ def serve(settings: Settings, served: Served) -> int:
     deployment = connect_deployment(settings, "llm", node_name(name))
     client = LlmClient(url, settings.llm)
     record = instance_record(settings, pool, served.instance, deployment.worker)
+    directory = InstanceDirectory(deployment.redis, deployment.keys)
+    refuse_taken_name(directory, record, settings.workers.dead_after_seconds)
     announcer = Announcer(
-        InstanceDirectory(deployment.redis, deployment.keys),
+        directory,
         record,
         ServerProbe(client, pool.model, pool.max_model_len),
         settings.workers.heartbeat_seconds,
@@ -108,17 +113,43 @@ def serve(settings: Settings, served: Served) -> int:
 
 
 def find_served(settings: Settings, name: str, pool: str = "", url: str = "") -> Served:
-    """The declared instance `name`; with `pool` and `url`, one that registers itself there.
+    """The declared instance `name`; with `pool` (its name, or its queue) and `url`, a new one that
+    registers itself there.
 
     Raises:
-        InvalidSettings: no such instance or pool is declared.
+        InvalidSettings: no such instance or pool is declared, several pools are called so, or the
+            new instance has no url, a declared one's name, or one that cannot be a name.
     """
     if not pool and not url:
         return Served(*settings.instance(name))
-    for declared in settings.pools:
-        if declared.name == pool:
-            return Served(declared, InstanceSettings(name=name, url=url or None))
-    known = ", ".join(each.name for each in settings.pools) or "none"
+    if any(name == each.name for declared in settings.pools for each in declared.instances):
+        raise InvalidSettings(
+            f"instance {name!r} is declared, with a server of its own",
+            field="instance",
+            hint="leave out --pool and --url, or give the new instance another name",
+        )
+    try:
+        return Served(_joined(settings, pool), InstanceSettings(name=name, url=url or None))
+    except ValidationError as error:
+        field = str(next(iter(error.errors()[0]["loc"]), "url"))
+        hints = {"name": "letters, digits, `_` and `-`", "url": "give its server with --url URL"}
+        raise InvalidSettings(
+            f"{name!r} cannot join a pool", field=field, hint=hints[field]
+        ) from error
+
+
+def _joined(settings: Settings, pool: str) -> PoolSettings:
+    found = [each for each in settings.pools if pool in (each.name, each.queue)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        queues = " or ".join(each.queue for each in found)
+        raise InvalidSettings(
+            f"{len(found)} pools are called {pool!r}",
+            field="pool",
+            hint=f"name one by its queue: {queues}",
+        )
+    known = ", ".join(each.queue for each in settings.pools) or "none"
     raise InvalidSettings(f"no pool {pool!r} is declared", field="pool", hint=f"declared: {known}")
 
 
@@ -162,7 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--instance", required=True, help="a declared instance's name, or a new one"
     )
-    parser.add_argument("--pool", default="", help="declared pool that a new instance joins")
+    parser.add_argument(
+        "--pool", default="", help="name or queue of the declared pool that a new instance joins"
+    )
     parser.add_argument("--url", default="", help="the new instance's server")
     options = parser.parse_args(arguments)
 

@@ -33,8 +33,35 @@ def test_a_new_one_joins_a_declared_pool() -> None:
 def test_an_unknown_one_or_pool_is_refused_with_what_is_known() -> None:
     with pytest.raises(InvalidSettings, match="a9"):
         find_served(SETTINGS, "a9")
-    with pytest.raises(InvalidSettings, match="declared: x"):
+    with pytest.raises(InvalidSettings, match=r"declared: gpu\.a100\.x"):
         find_served(SETTINGS, "a9", "y", "http://9")
+
+
+def test_pools_of_one_name_are_told_apart_by_their_queues() -> None:
+    other = PoolSettings(
+        name="x",
+        gpu="l40s",
+        model="m",
+        profile="l40s-x1-qwen3-30b-a3b",
+        instances=(InstanceSettings(name="l1", url="http://2"),),
+    )
+    settings = Settings(pools=(POOL, other))
+    with pytest.raises(InvalidSettings, match=r"gpu\.a100\.x or gpu\.l40s\.x"):
+        find_served(settings, "a9", "x", "http://9")
+    assert find_served(settings, "a9", "gpu.l40s.x", "http://9").pool == other
+
+
+@pytest.mark.parametrize(
+    ("name", "pool", "url", "words"),
+    [
+        ("a1", "x", "http://9", r"'a1' is declared.*leave out --pool and --url"),
+        ("a9", "x", "", "--url URL"),
+        ("a 9", "x", "http://9", r"letters, digits"),
+    ],
+)
+def test_what_cannot_join_is_told_with_a_hint(name: str, pool: str, url: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=words):
+        find_served(SETTINGS, name, pool, url)
 
 
 def test_what_cannot_be_served_is_told_in_one_line(
