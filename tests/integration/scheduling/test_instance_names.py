@@ -18,6 +18,10 @@ MINE = instance("a1", url="http://mine")
 THEIRS = instance("a1", url="http://theirs", worker="llm-a1@elsewhere")
 
 
+def _waited(seconds: float) -> None:
+    pytest.fail(f"waited {seconds} s")
+
+
 def test_a_name_that_another_worker_announces_is_refused(world: LiveWorld) -> None:
     world.directory.announce(THEIRS)
     beats: list[float] = []
@@ -39,9 +43,9 @@ def test_what_a_dead_worker_left_is_waited_for(world: LiveWorld) -> None:
 def test_the_same_server_is_taken_over_at_once(world: LiveWorld) -> None:
     """As when a worker is replaced by a new one that starts before the old one has ended."""
     world.directory.announce(replace(MINE, worker="llm-a1@elsewhere"))
-    refuse_taken_name(world.directory, MINE, 10.0, pytest.fail)
+    refuse_taken_name(world.directory, MINE, 10.0, _waited)
 
 
 def test_while_redis_is_away_nobody_is_refused(world: LiveWorld) -> None:
     with redis.Redis(port=1) as away:
-        refuse_taken_name(InstanceDirectory(away, world.keys), MINE, 10.0, pytest.fail)
+        refuse_taken_name(InstanceDirectory(away, world.keys), MINE, 10.0, _waited)
