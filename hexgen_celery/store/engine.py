@@ -10,40 +10,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DatabaseError,
-    DBAPIError,
-    DisconnectionError,
-    InterfaceError,
-    InternalError,
-    OperationalError,
-)
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from hexgen_celery.errors import HexgenError, InvalidSettings, MissingPrerequisite, UnusablePath
+from hexgen_celery.errors import InvalidSettings, MissingPrerequisite, UnusablePath
 from hexgen_celery.settings import Settings
-from hexgen_celery.store.errors import StoreOutdated, StoreUnavailable
+from hexgen_celery.store.failures import named_failure
+from hexgen_celery.store.sqlite_trace import DEFAULT_FILE
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
 _CONNECT_SECONDS = 5
-
-# SQLSTATEs of PostgreSQL, and how SQLite's messages begin.
-_UNDEFINED, _TOO_LARGE = ("42P01", "42703"), "54"
-_ABSENT = ("no such table", "no such column")
-_AWAY = (OperationalError, InterfaceError, InternalError, PoolTimeout)
-
-# What to do, by what SQLite says; any other cause is a server that is away.
-_MENDING = {
-    "malformed": "move the file away, and put a back-up in its place or make a new one with "
-    "`hexgen store migrate`",
-    "not a database": "move the file away, and make a new one with `hexgen store migrate`",
-    "readonly": "make the file and its directory writable for this user",
-    "unable to open": "make its directory, and the file, readable and writable for this user",
-    "full": "make room on its disk",
-    "locked": "end the program that holds it",
-}
-_IS_IT_UP = "is the server up, and does it let this host and user in?"
+_SILENT_SECONDS = 30
+_PROBE_SECONDS = 10
 
 
 def store_url(settings: Settings) -> URL:
@@ -55,7 +33,7 @@ def store_url(settings: Settings) -> URL:
     given = settings.store.url
     text = given.get_secret_value() if given else None
     if text is None:
-        return URL.create(SQLITE, database=str(settings.up.directory.absolute() / "store.sqlite"))
+        return URL.create(SQLITE, database=str(settings.up.directory.absolute() / DEFAULT_FILE))
     try:
         url = make_url(text)
     except ArgumentError as error:
@@ -111,34 +89,11 @@ def naming_a_lost_store(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, PoolTimeout) as error:
-        named = _named(error, place_of(engine.url))
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        named = named_failure(cause or error, place_of(engine.url))
         if named is None:
             raise
         raise named from error
-
-
-def _named(error: DBAPIError | PoolTimeout, place: str) -> HexgenError | None:
-    """What `error` says about the store; None where it says something about a value."""
-    cause = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    state = str(getattr(getattr(error, "orig", None), "sqlstate", None) or "")
-    if state in _UNDEFINED or cause.startswith(_ABSENT) or "has no column" in cause:
-        return StoreOutdated(
-            f"the store {place} lacks what this version needs: {cause}",
-            field="store.url",
-            hint="run `hexgen store migrate`",
-        )
-    is_away = isinstance(error, _AWAY) or type(error) is DatabaseError
-    if not is_away or state.startswith(_TOO_LARGE):
-        return None
-    return StoreUnavailable(
-        f"the store {place} cannot be used: {cause}",
-        field="store.url",
-        hint=f"{_mending(cause)}; what ends meanwhile waits in Redis",
-    )
-
-
-def _mending(cause: str) -> str:
-    return next((hint for said, hint in _MENDING.items() if said in cause), _IS_IT_UP)
 
 
 def _postgres(url: URL) -> Engine:
@@ -152,8 +107,20 @@ def _postgres(url: URL) -> Engine:
         url,
         pool_pre_ping=True,
         pool_size=2,
-        connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "hexgen"},
+        connect_args={k: v for k, v in _POSTGRES_CONNECTION.items() if k not in url.query},
     )
+
+
+_POSTGRES_CONNECTION: dict[str, str | int] = {
+    "application_name": "hexgen",
+    "connect_timeout": _CONNECT_SECONDS,
+    # A host that vanishes closes nothing: the kernel's own patience is up to two hours, in which
+    # Redis would forget what waits to be recorded.
+    "keepalives_idle": _PROBE_SECONDS,
+    "keepalives_interval": _PROBE_SECONDS,
+    "keepalives_count": _SILENT_SECONDS // _PROBE_SECONDS,
+    "tcp_user_timeout": 1000 * _SILENT_SECONDS,
+}
 
 
 def _sqlite(url: URL, busy_seconds: float, *, writing: bool) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -11,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from hexgen_celery.coordination import Coordinator
 from hexgen_celery.keys import Keys
@@ -97,6 +99,28 @@ def test_postgres_stopped_and_started_again_loses_no_record(
         engine.dispose()
     assert RecordStream(redis_client, keys).backlog().waiting == 0
     assert RecordStream(redis_client, keys).backlog().aside == 0
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux gives up this way")
+@pytest.mark.parametrize(("asked", "seconds"), [("", 30), ("?tcp_user_timeout=7000", 7)])
+def test_a_postgres_whose_host_vanishes_is_given_up_within_a_minute(
+    postgres: PostgresServer, settings: Settings, asked: str, seconds: int
+) -> None:
+    engine = open_store(stored_at(settings, postgres.url("postgres") + asked), writing=True)
+    with engine.connect() as connection, _socket_of(connection) as there:
+        assert there.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        probes = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        idle, interval, count = (there.getsockopt(socket.IPPROTO_TCP, each) for each in probes)
+        assert 0 < idle + interval * count < 60
+        patience = there.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert patience == 1000 * seconds
+    engine.dispose()
+
+
+def _socket_of(connection: Connection) -> socket.socket:
+    """The connection's own socket, under a number of its own."""
+    driver: Any = connection.connection.dbapi_connection
+    return socket.socket(fileno=os.dup(driver.fileno()))
 
 
 def test_a_locked_sqlite_file_is_waited_for(
