@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import Field, dataclass, fields
 from typing import Any, Generic, TypeVar
@@ -69,7 +70,10 @@ class Entry(Generic[ProductT]):
         if declared == "int" and isinstance(value, float) and value.is_integer():
             # Settings and JSON do not tell 16 from 16.0.
             return int(value)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        # Every comparison with a NaN is false, so that ranges would let it pass.
+        endless = isinstance(value, float) and not math.isfinite(value)
+        strange = isinstance(value, bool) and bool not in kinds
+        if endless or strange or not isinstance(value, kinds):
             raise InvalidParameter(f"{self.name}: {field.name} must be {words}, got {value!r}")
         return value
 

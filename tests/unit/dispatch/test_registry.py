@@ -61,6 +61,8 @@ def test_errors_name_what_is_wrong() -> None:
         ({"litres": True}, "mug: litres must be a number, got True"),
         ({"lid": 1}, "mug: lid must be true or false, got 1"),
         ({"holes": 1.5}, "mug: holes must be a whole number, got 1.5"),
+        ({"litres": float("nan")}, "mug: litres must be a number, got nan"),
+        ({"litres": float("inf")}, "mug: litres must be a number, got inf"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_named(wrong: dict[str, object], complaint: str) -> None:
