@@ -21,10 +21,12 @@ from hexgen_celery.cli.cluster_file import (
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.demo_report import DemoReport, QuestionReport, show_report
 from hexgen_celery.cli.demo_servers import ENGINES, ServerChoice, SloClasses, choose_servers
+from hexgen_celery.cli.demo_verdicts import with_verdicts
 from hexgen_celery.cli.live_view import view_of
 from hexgen_celery.cli.local_cluster import fresh_home, own_cluster
 from hexgen_celery.cli.output import console, json_option, print_json
 from hexgen_celery.cli.progress import Progress, QuestionProgress
+from hexgen_celery.cli.starting_notes import StartingNotes
 from hexgen_celery.demo import DemoFiles, build_demo
 from hexgen_celery.trace import OLDEST
 
@@ -82,9 +84,12 @@ def demo_command(
     home = fresh_home(cli.settings.up.directory / "demo")
     files = build_demo(home / "data")
     screen.print(servers.description)
-    with demo_cluster(home, files, servers) as client:
+    notes = StartingNotes(screen, home / "logs")
+    with demo_cluster(home, files, servers, notes) as client:
         screen.print(f"cluster ready after {time.monotonic() - began:.1f} s")
         report = ask_all(client, files, slo, limit, screen)
+    if servers.is_real:
+        report = with_verdicts(report, files)
     if as_json:
         print_json({**report.to_json(), "servers": servers.description, **asdict(servers)})
     else:
@@ -95,7 +100,9 @@ def demo_command(
 
 
 @contextlib.contextmanager
-def demo_cluster(home: Path, files: DemoFiles, servers: ServerChoice) -> Iterator[Client]:
+def demo_cluster(
+    home: Path, files: DemoFiles, servers: ServerChoice, notes: StartingNotes
+) -> Iterator[Client]:
     """The cluster with the demo's database registered."""
     config = home / "cluster.toml"
     ready_seconds = _VLLM_READY_SECONDS if servers.is_tiny else _READY_SECONDS
@@ -106,7 +113,7 @@ def demo_cluster(home: Path, files: DemoFiles, servers: ServerChoice) -> Iterato
     else:
         text = emulated_cluster(home, replay=[files.replay], speed=servers.speed)
     config.write_text(text, encoding="utf-8")
-    with own_cluster(config, ready_seconds) as client:
+    with own_cluster(config, ready_seconds, notes) as client:
         client.add_database(files.database)
         yield client
 

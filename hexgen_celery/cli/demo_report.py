@@ -19,13 +19,25 @@ _SHOWN_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an answer's rows are those of the gold SQL, and what that is."""
+
+    right: bool
+    gold: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionReport:
-    """One question and its end; `outcome` None means that no terminal state was seen."""
+    """One question and its end; `outcome` None means that no terminal state was seen.
+
+    `verdict` is None where nobody judged: no answer, or one that was no model's.
+    """
 
     number: int
     slo_class: str
     question: Question
     outcome: Outcome | None
+    verdict: Verdict | None = None
 
     @property
     def ending(self) -> Ending:
@@ -47,16 +59,18 @@ class QuestionReport:
             "columns": list(end.columns) if isinstance(end, Answer) else [],
             "rows": [list(row) for row in end.rows] if isinstance(end, Answer) else [],
             "cause": getattr(end, "cause", ""),
+            "right": self.verdict and self.verdict.right,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The whole run. Times in seconds from the moment of asking."""
+    """The whole run. Times in seconds from the moment of asking; `judged`: verdicts were sought."""
 
     questions: Sequence[QuestionReport]
     seconds: float
     first_answer_seconds: float | None
+    judged: bool = False
 
     @property
     def slo(self) -> SloReport:
@@ -69,10 +83,18 @@ class DemoReport:
         slo = self.slo
         return slo.lost == 0 and slo.answered >= ENOUGH_ANSWERED * slo.questions
 
+    @property
+    def right(self) -> int | None:
+        """How many answers are right; None where nobody judged."""
+        if not self.judged:
+            return None
+        return sum(each.verdict is not None and each.verdict.right for each in self.questions)
+
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
         return {
             **self.slo.to_json(),
+            "right": self.right,
             "good": self.good,
             "seconds": round(self.seconds, 3),
             "first_answer_seconds": self.first_answer_seconds,
@@ -90,6 +112,11 @@ def show_report(console: Console, report: DemoReport) -> None:
         f"(first after {seconds(report.first_answer_seconds)}), {slo.lost} without an end",
         style="bold",
     )
+    if report.right is not None:
+        console.print(
+            f"{report.right} of {slo.questions} right: their rows are those of the gold SQL",
+            style="bold",
+        )
     console.print(f"latency P50 {seconds(slo.p50_seconds)}, P95 {seconds(slo.p95_seconds)}")
     classes = ", ".join(f"{name} {share:.1%}" for name, share in slo.attainment_by_class.items())
     console.print(f"SLO attainment {slo.attainment:.1%} ({classes})")
@@ -110,8 +137,17 @@ def _show_question(console: Console, report: QuestionReport) -> None:
     if isinstance(end, Answer):
         console.print(Text(f"    {' '.join(end.sql.split())}", style="cyan"), soft_wrap=True)
         console.print(Text(f"    {_rows(end)}"), soft_wrap=True)
+        _show_verdict(console, report.verdict)
     elif end is not None:
         console.print(Text(f"    {end.cause}", style="red"), soft_wrap=True)
+
+
+def _show_verdict(console: Console, verdict: Verdict | None) -> None:
+    if verdict is None:
+        return
+    right = Text("    right: the rows of the gold SQL", style="green")
+    wrong = Text(f"    wrong: not the rows of the gold SQL, {verdict.gold}", style="red")
+    console.print(right if verdict.right else wrong, soft_wrap=True)
 
 
 def _rows(answer: Answer) -> str:

@@ -35,6 +35,11 @@ class ServerChoice:
         return self.engine == VLLM_CPU
 
     @property
+    def is_real(self) -> bool:
+        """Whether a model answers, so that it means something which answers are right."""
+        return self.is_tiny or (self.url is not None and not says_emulated(self.version))
+
+    @property
     def slo(self) -> SloClasses:
         """Seconds that questions may take when nobody says."""
         if self.is_tiny:

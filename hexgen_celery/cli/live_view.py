@@ -30,7 +30,7 @@ class View(Closing):
 
 
 class LiveTable(View):
-    """Questions by deadline and what each waits for, redrawn a few times a second."""
+    """Questions by deadline and what each waits for, redrawn below a line for each that ended."""
 
     def __init__(
         self, progress: Progress, console: Console, now: Callable[[], float] = time.time
@@ -42,7 +42,8 @@ class LiveTable(View):
             console=console, refresh_per_second=_REFRESH_PER_SECOND, transient=True, screen=False
         )
 
-    def show(self, _ended: list[QuestionProgress]) -> None:
+    def show(self, ended: list[QuestionProgress]) -> None:
+        _print_ends(self._live.console, ended)
         self._live.update(self.render())
 
     def render(self) -> Group:
@@ -83,9 +84,7 @@ class PlainLines(View):
         self._summary_at = now() + _LINE_SECONDS
 
     def show(self, ended: list[QuestionProgress]) -> None:
-        for question in ended:
-            line = f"{question.status:9} #{question.number:<3} {question.slo_class:11} "
-            self._console.print(Text(line + question.text), soft_wrap=True)
+        _print_ends(self._console, ended)
         if self._now() >= self._summary_at:
             self._summary_at = self._now() + _LINE_SECONDS
             self._console.print(Text(headline(self._progress)), soft_wrap=True)
@@ -97,6 +96,13 @@ class PlainLines(View):
 def view_of(progress: Progress, console: Console) -> View:
     """The view that suits the console."""
     return LiveTable(progress, console) if console.is_terminal else PlainLines(progress, console)
+
+
+def _print_ends(console: Console, ended: list[QuestionProgress]) -> None:
+    """One line for each; on a terminal they stay above the table that is redrawn."""
+    for question in ended:
+        line = f"{question.status:9} #{question.number:<3} {question.slo_class:11} "
+        console.print(Text(line + question.text), soft_wrap=True)
 
 
 def headline(progress: Progress) -> str:

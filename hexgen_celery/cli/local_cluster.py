@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -64,8 +64,10 @@ class LocalCluster:
         """Whether there is something to stop."""
         return self._process is not None
 
-    def wait_ready(self, seconds: float) -> ClusterState:
-        """Wait until questions can be asked.
+    def wait_ready(
+        self, seconds: float, on_wait: Callable[[], object] = lambda: None
+    ) -> ClusterState:
+        """Wait until questions can be asked; `on_wait` is called some times a second.
 
         Raises:
             ClusterNotStarted: the supervisor ended, or `seconds` passed.
@@ -78,6 +80,7 @@ class LocalCluster:
                 return state
             if self._process.poll() is not None:
                 raise ClusterNotStarted(self._last_words(), hint=f"see {self._logs}")
+            on_wait()
             time.sleep(_POLL_SECONDS)
         raise ClusterNotStarted(f"not ready after {seconds:g} s", hint=f"see {self._logs}")
 
@@ -150,8 +153,12 @@ def fresh_home(directory: Path) -> Path:
 
 
 @contextlib.contextmanager
-def local_cluster(config: Path | None, ready_seconds: float) -> Iterator[ClusterState]:
+def local_cluster(
+    config: Path | None, ready_seconds: float, on_wait: Callable[[], object] = lambda: None
+) -> Iterator[ClusterState]:
     """Run the cluster of `config` for the length of a `with` block.
+
+    `on_wait` is called some times a second until it is ready.
 
     Raises:
         ClusterNotStarted: it is not ready after `ready_seconds`.
@@ -159,24 +166,26 @@ def local_cluster(config: Path | None, ready_seconds: float) -> Iterator[Cluster
     cluster = LocalCluster(config, load_settings(config).up.directory)
     cluster.start()
     try:
-        yield cluster.wait_ready(ready_seconds)
+        yield cluster.wait_ready(ready_seconds, on_wait)
     finally:
         cluster.stop()
 
 
 @contextlib.contextmanager
-def own_cluster(config: Path, ready_seconds: float) -> Iterator[Client]:
+def own_cluster(
+    config: Path, ready_seconds: float, on_wait: Callable[[], object] = lambda: None
+) -> Iterator[Client]:
     """Run the cluster of `config`, and nothing but it, for the length of a `with` block.
 
     Settings in the environment would outrank the file and lead the run to somebody's real cluster,
-    so all but those in `_KEPT_SETTINGS` are put aside meanwhile.
+    so all but those in `_KEPT_SETTINGS` are put aside meanwhile. `on_wait` as in `local_cluster`.
 
     Raises:
         ClusterNotStarted: it is not ready after `ready_seconds`.
     """
     with (
         _without_settings_from_outside(),
-        local_cluster(config, ready_seconds),
+        local_cluster(config, ready_seconds, on_wait),
         Client(load_settings(config)) as client,
     ):
         yield client

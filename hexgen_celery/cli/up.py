@@ -13,6 +13,7 @@ from hexgen_celery.cli.answering_servers import server_problem
 from hexgen_celery.cli.context import CliContext, pass_cli
 from hexgen_celery.cli.local_cluster import LocalCluster, stop_running
 from hexgen_celery.cli.output import console, table
+from hexgen_celery.cli.starting_notes import StartingNotes
 from hexgen_celery.cluster import ClusterState, read_cluster
 from hexgen_celery.settings import LlmSettings, Settings
 
@@ -32,8 +33,9 @@ def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
     ready = False
     try:
         cluster.start()
-        console.print(f"starting; logs in {directory / 'logs'}")
-        state = cluster.wait_ready(_ready_seconds(cli.settings))
+        logs = directory / "logs"
+        console.print(f"starting; logs in {logs}")
+        state = cluster.wait_ready(_ready_seconds(cli.settings), StartingNotes(console, logs))
         _show(state, detach)
         _warn_of_servers(state, cli.settings.llm)
         ready = True
