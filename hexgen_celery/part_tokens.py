@@ -12,14 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 import redis
-import structlog
 
 from hexgen_celery.background import BackgroundRefresh
+from hexgen_celery.closing import Closing
 from hexgen_celery.keys import Keys
 from hexgen_celery.parts import SYNTHETIC
 from hexgen_celery.workflows.definition import LlmCall
-
-log = structlog.get_logger(__name__)
 
 # A part that nobody asked a server about for so long is forgotten.
 KEPT_SECONDS = 7 * 86_400
@@ -59,8 +57,11 @@ class PartTokenStore:
         self._client.set(self._keys.part_tokens(*name), tokens, ex=KEPT_SECONDS)
 
 
-class PartTokens:
-    """The counts as a router reads them: from memory, never waiting. Not thread-safe."""
+class PartTokens(Closing):
+    """The counts as a router reads them: from memory, never waiting. Not thread-safe.
+
+    While Redis is away the ratio stands in. To be closed before its client.
+    """
 
     def __init__(self, client: redis.Redis, keys: Keys, seconds: float = FRESH_SECONDS) -> None:
         self._store = PartTokenStore(client, keys)
@@ -79,6 +80,10 @@ class PartTokens:
             )
         return counts
 
+    def close(self) -> None:
+        """Fetch nothing any more."""
+        self._refreshing.close()
+
     def _ask(self, names: Iterable[Name]) -> None:
         for name in names:
             self._unknown[name] = None
@@ -88,12 +93,7 @@ class PartTokens:
     def _refresh(self) -> None:
         wanted = list(self._unknown.copy())[-AT_ONCE:]
         self._unknown.clear()
-        try:
-            found = self._store.read(wanted)
-        except (redis.RedisError, OSError, ValueError) as error:
-            # Redis is away, or this process closes its connections: the ratio stands in.
-            log.warning("token counts not refreshed", error=str(error))
-            return
+        found = self._store.read(wanted)
         if len(self._known) + len(found) > REMEMBERED:
             self._known = {}
         self._known.update(found)

@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 
+from hexgen_celery.closing import Closing
 from hexgen_celery.core.order import OrderPolicy, build_order
 from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.registry import UnknownName
@@ -89,11 +90,11 @@ class _Choice:
 _deciding: ContextVar[Decision | None] = ContextVar("deciding", default=None)
 
 
-class LiveRouter:
+class LiveRouter(Closing):
     """Chooses by the policy in force over ready instances, the ledger, and what was learnt.
 
     One round trip to Redis per decision, none without. Safe from many threads: policies and
-    caches keep state, so that decisions are made one at a time.
+    caches keep state, so that decisions are made one at a time. To be closed before its client.
 
     Raises:
         InvalidSettings: the dispatch policy or one of its parameters is unknown.
@@ -119,6 +120,11 @@ class LiveRouter:
         self._last: Snapshot | None = None
         for pool in settings.pools:
             load_profile(pool.profile)
+
+    def close(self) -> None:
+        """Learn nothing any more; decisions go on with what is known."""
+        self.knowledge.close()
+        self._part_tokens.close()
 
     @contextmanager
     def deciding(self, entry: OutboxEntry) -> Iterator[Decision]:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import redis
-import structlog
 
 from hexgen_celery.background import BackgroundRefresh
+from hexgen_celery.closing import Closing
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning.knowledge import Knowledge
 from hexgen_celery.learning.store import KnowledgeStore
 
-log = structlog.get_logger(__name__)
-
 FRESH_SECONDS = 2.0
 
 
-class SharedKnowledge:
+class SharedKnowledge(Closing):
     """The latest knowledge, at most `FRESH_SECONDS` (and one loading) old when it is used.
 
     Loading happens in a thread, so that a decision goes on with what is there; without decisions
-    nothing is asked of Redis.
+    nothing is asked of Redis. While Redis is away, or the state is of another version, decisions go
+    on with what is known. To be closed before its client.
     """
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._store = KnowledgeStore(client, keys)
         self._known = Knowledge()
         self._version = 0
-        self._refreshing = BackgroundRefresh("knowledge", self._refresh, FRESH_SECONDS)
+        self._refreshing = BackgroundRefresh("knowledge", self.refresh, FRESH_SECONDS)
 
     @property
     def version(self) -> int:
@@ -50,10 +49,6 @@ class SharedKnowledge:
             self._version = version
         return self._known
 
-    def _refresh(self) -> None:
-        try:
-            self.refresh()
-        except (redis.RedisError, OSError, ValueError, KeyError) as error:
-            # Redis is away, this process closes its connections, or the state is of another
-            # version: decisions go on with what is known.
-            log.warning("estimates not refreshed", error=str(error))
+    def close(self) -> None:
+        """Load nothing any more."""
+        self._refreshing.close()

@@ -50,7 +50,8 @@ class LiveWorld:
         self.client, self.keys, self.settings = client, keys, settings
         self.binary = redis.Redis.from_url(settings.broker.url.get_secret_value())
         self.directory = InstanceDirectory(client, keys)
-        self.router = LiveRouter(client, keys, settings, random.Random(0))
+        self._routers: list[LiveRouter] = []
+        self.router = self.another_router(random.Random(0))
         self.app = create_app(settings)
         use_route(self.app, self.router.route)
         publisher = CeleryPublisher(self.app, self.router)
@@ -60,7 +61,15 @@ class LiveWorld:
         self.learner = Learner(client, keys, "learner-1")
         self.queues = QueueScripts(self.binary, keys.queue_root)
 
+    def another_router(self, rng: random.Random | None = None) -> LiveRouter:
+        """A router like that of another process, closed with this world."""
+        router = LiveRouter(self.client, self.keys, self.settings, rng)
+        self._routers.append(router)
+        return router
+
     def close(self) -> None:
+        for router in self._routers:
+            router.close()
         self.app.close()
         self.binary.close()
 

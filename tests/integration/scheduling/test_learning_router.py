@@ -21,7 +21,6 @@ from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import LiveRouter
 from hexgen_celery.settings import QueueSettings, Settings
 from hexgen_celery.transport.messages import token_of
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
@@ -66,7 +65,7 @@ def test_every_decision_says_why(world: LiveWorld) -> None:
 def test_a_policy_is_in_force_with_the_next_decision_of_every_router(world: LiveWorld) -> None:
     world.directory.announce(instance("a1"))
     store = PolicyStore(world.client, world.keys)
-    other = LiveRouter(world.client, world.keys, world.settings)
+    other = world.another_router()
     for router in (world.router, other):
         assert router.place(_entry(1)).reasons["policy"] == "alpha"
     store.set(PolicyChoice("alpha", {"alpha": 0.7, "patience": 0.0}), tenant="t")
@@ -89,7 +88,7 @@ def test_equal_prompts_go_where_their_beginning_is_cached(world: LiveWorld) -> N
     note = first.note
     assert note is not None
     world.client.xadd(world.keys.placements, {"n": note})
-    other = LiveRouter(world.client, world.keys, world.settings, random.Random(3))
+    other = world.another_router(random.Random(3))
     again = other.place(_entry(2))
     assert again.queue == first.queue
     assert again.prefill_tokens == 100
@@ -153,7 +152,7 @@ def test_outputs_and_paths_are_learnt_and_used_by_a_router_that_starts_later(
     world.directory.announce(instance("a1"))
     _answer(world, 40, output_tokens=60, seconds=2.0)
     assert world.learner.learn() == 40
-    router = LiveRouter(world.client, world.keys, world.settings)
+    router = world.another_router()
     router.knowledge.refresh()
     placement = router.place(_entry(1))
     assert placement.output_tokens == pytest.approx(60, abs=6)

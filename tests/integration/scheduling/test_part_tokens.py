@@ -10,7 +10,6 @@ import pytest
 from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.part_tokens import KEPT_SECONDS, PartTokens, PartTokenStore
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import LiveRouter
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
@@ -36,7 +35,7 @@ def _until(condition: Any, seconds: float = 10.0) -> None:
 def test_a_router_decides_at_once_and_knows_the_count_later(world: LiveWorld) -> None:
     world.directory.announce(instance("a1"))
     PartTokenStore(world.client, world.keys).write(("m", "template"), 1234)
-    router = LiveRouter(world.client, world.keys, world.settings)
+    router = world.another_router()
     assert router.place(_entry()).prefill_tokens == 1100
     _until(lambda: router._part_tokens.of(CALL, "m") == [1234, None])
     world.directory.announce(instance("b1", epoch=1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -53,11 +54,12 @@ def directory(redis_client: redis.Redis, keys: Keys) -> InstanceDirectory:
 
 
 @pytest.fixture
-def router(redis_client: redis.Redis, keys: Keys, settings: Settings) -> LiveRouter:
+def router(redis_client: redis.Redis, keys: Keys, settings: Settings) -> Iterator[LiveRouter]:
     shortest = settings.model_copy(
         update={"router": RouterSettings(dispatch="shortest-expected-delay")}
     )
-    return LiveRouter(redis_client, keys, shortest, random.Random(1))
+    with LiveRouter(redis_client, keys, shortest, random.Random(1)) as router:
+        yield router
 
 
 def test_an_idle_cluster_serves_from_its_fastest_pool(

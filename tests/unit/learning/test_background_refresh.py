@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from hexgen_celery.background import BackgroundRefresh
 
@@ -48,8 +49,8 @@ def test_it_runs_at_most_once_in_so_many_seconds() -> None:
     assert len(runs) == 1
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_one_that_failed_is_run_again() -> None:
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_one_that_failed_is_logged_and_run_again() -> None:
     runs: list[int] = []
 
     def refresh() -> None:
@@ -58,7 +59,30 @@ def test_one_that_failed_is_run_again() -> None:
 
     refreshing = BackgroundRefresh("test", refresh, seconds=0.0)
     until = time.monotonic() + PATIENCE
-    while len(runs) < 2:
-        assert time.monotonic() < until
-        refreshing.wanted()
-        time.sleep(0.001)
+    with capture_logs() as logged:
+        while len(runs) < 2:
+            assert time.monotonic() < until
+            refreshing.wanted()
+            time.sleep(0.001)
+        refreshing.close()
+    assert logged[0]["refresh"] == "test"
+    assert "a bug" in logged[0]["error"]
+
+
+def test_closing_waits_for_what_runs_and_nothing_runs_afterwards() -> None:
+    began, go_on, runs = threading.Event(), threading.Event(), []
+
+    def refresh() -> None:
+        began.set()
+        _until(go_on)
+        runs.append(1)
+
+    refreshing = BackgroundRefresh("test", refresh, seconds=0.0)
+    refreshing.wanted()
+    _until(began)
+    threading.Timer(0.1, go_on.set).start()
+    refreshing.close()
+    assert runs == [1]
+    refreshing.wanted()
+    refreshing.close()
+    assert runs == [1]
