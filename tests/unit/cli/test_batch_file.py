@@ -30,6 +30,13 @@ def test_byte_order_mark_blank_lines_and_crlf_do_no_harm(tmp_path: Path) -> None
     assert read(tmp_path, content) == ["How many?", "How many?"]
 
 
+def test_only_the_default_workflow_needs_a_database(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text('{"question": "Hello?", "workflow": "chat"}\n', encoding="utf-8")
+    (asked,) = read_questions(file, {"database": None})
+    assert (asked.workflow, asked.database) == ("chat", "")
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -38,6 +45,7 @@ def test_byte_order_mark_blank_lines_and_crlf_do_no_harm(tmp_path: Path) -> None
         (b"[1]", "is not a JSON object"),
         (b"[" * 100_000, "is not a JSON object"),
         (b'{"question": "How many?"}', "names no database"),
+        (b'{"question": "a", "workflow": "text_to_sql"}', "names no database"),
         (b'{"question": "a", "databse": "shop"}', "unknown key 'databse'"),
     ],
 )
