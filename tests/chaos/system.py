@@ -26,7 +26,7 @@ import psutil
 import redis
 from pydantic import SecretStr
 
-from hexgen_celery.api import Client, Pending, Question
+from hexgen_celery.api import Client, NoAnswer, Outcome, Pending, Question
 from hexgen_celery.cli.cluster_file import emulated_cluster
 from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.cluster import ClusterState
@@ -70,11 +70,13 @@ class Plan:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the run showed; `wrong` says in words what must not be."""
+    """What the run showed: `causes` of questions without an answer; `wrong` says in words what must
+    not be."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
     in_flight_at_kills: list[int] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -89,6 +91,7 @@ class Evidence:
             "outcomes": dict(self.outcomes),
             "kills": dict(self.kills),
             "in_flight_at_kills": self.in_flight_at_kills,
+            "causes": self.causes,
             "wrong": self.wrong,
             "seconds": round(self.seconds, 1),
         }
@@ -151,7 +154,9 @@ def run(plan: Plan, home: Path) -> Evidence:
         asked = there.client.ask_many(_questions(there.files, plan))
         for _ in range(plan.rounds):
             _kill_each_kind(there, plan, rng, evidence)
-        outcomes = dict(_ends(there.client, asked, plan.slo))
+        ends = dict(_ends(there.client, asked, plan.slo))
+        evidence.causes = [each.cause for each in ends.values() if isinstance(each, NoAnswer)]
+        outcomes = {name: _status(each) for name, each in ends.items()}
         evidence.outcomes.update(outcomes.values())
         for pending in asked:
             if pending.id not in outcomes:
@@ -201,10 +206,16 @@ def _in_flight(there: World) -> int:
         return -1
 
 
-def _ends(client: Client, asked: Sequence[Pending], patience: float) -> Iterator[tuple[str, str]]:
-    """The status that the client saw of each question."""
+def _ends(
+    client: Client, asked: Sequence[Pending], patience: float
+) -> Iterator[tuple[str, Outcome]]:
+    """The end of each question as the client saw it."""
     for pending, outcome in client.completed(asked, timeout=patience):
-        yield pending.id, str(getattr(outcome, "status", "answered"))
+        yield pending.id, outcome
+
+
+def _status(outcome: Outcome) -> str:
+    return outcome.status if isinstance(outcome, NoAnswer) else "answered"
 
 
 def _where_it_stands(there: World, workflow_id: str) -> str:
