@@ -30,7 +30,7 @@ EMBEDDED = "embedded"
 class RunningInstance(BaseModel):
     """One LLM server of the running cluster; the cluster has started it unless it is external."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     queue: str
@@ -49,7 +49,7 @@ class RunningInstance(BaseModel):
 class ClusterState(BaseModel):
     """What runs. `started_at` is Unix seconds; `pid` the supervisor's; `config` its TOML file."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     pid: int
     broker_url: SecretStr

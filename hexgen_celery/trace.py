@@ -7,16 +7,18 @@ done, failed, retried, dropped, finished.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import redis
 
 from hexgen_celery.keys import Keys
-from hexgen_celery.workflows.codec import loads
-from hexgen_celery.workflows.definition import Json
+
+if TYPE_CHECKING:
+    from hexgen_celery.workflows.definition import Json
 
 FIELD = "e"
 OLDEST = "0-0"
@@ -52,10 +54,10 @@ class TraceReader:
     def of(self, workflow_id: str) -> list[Json]:
         """The events of one question, oldest first; empty when it is not known (any more)."""
         entries = self._client.lrange(self._keys.trace(workflow_id), 0, -1)
-        return [loads(entry) for entry in cast("list[str]", entries)]
+        return [json.loads(entry) for entry in cast("list[str]", entries)]
 
     def after(self, last_id: str = OLDEST, limit: int = 1000) -> list[StreamEvent]:
         """Up to `limit` events of the deployment that came after `last_id`, oldest first."""
         entries = self._client.xrange(self._keys.events, f"({last_id}", "+", limit)
         rows = cast("list[tuple[str, dict[str, str]]]", entries)
-        return [StreamEvent(entry_id, loads(values[FIELD])) for entry_id, values in rows]
+        return [StreamEvent(entry_id, json.loads(values[FIELD])) for entry_id, values in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,7 @@ class LazyGroup(click.Group):
     type=click.Path(dir_okay=False, path_type=Path),
     help="TOML file of settings (default: $HEXGEN_CONFIG, else hexgen.toml where it exists).",
 )
-@click.version_option(version("hexgen-celery"), prog_name="hexgen")
+@click.version_option(package_name="hexgen-celery", prog_name="hexgen")
 @click.pass_context
 def hexgen(context: click.Context, config: Path | None) -> None:
     """Answers to natural-language questions over SQLite databases, each before its deadline."""

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hexgen_celery.store.values import TOKENS
-from hexgen_celery.workflows.definition import Json
+
+if TYPE_CHECKING:
+    from hexgen_celery.workflows.definition import Json
 
 Stored = Mapping[str, Any]
 
 _ORDER = ("started", "done", "failed", "retried", "dropped", "ready", "sent", "claimed")
 _RAN = ("instance", "worker")
-_PLACES = ("stage", "step", "queue", "instance", "worker")
+_PLACES = ("stage", "step", "queue", *_RAN)
+_ASKED = ("definition", "database", "tenant", "slo_class", "slo_seconds", "submitted_at")
+_COUNTED = ("status", "row_count")
+_ATTEMPT = ("node", "attempt", *_PLACES, "ready_at", "claimed_at", "ended_at", "ending", "facts")
+
+# What `stored_events` reads of each table.
+WORKFLOW_COLUMNS = (*_ASKED, "deadline", "started_at", "finished_at", "status")
+REQUEST_COLUMNS = (*_ATTEMPT, "first_token_at", *TOKENS)
+EXECUTION_COLUMNS = (*_ATTEMPT, *_COUNTED)
+DECISION_COLUMNS = ("node", "attempt", "sent_at", "queue", "instance", "policy", "reasons")
 
 
 def stored_events(
@@ -42,9 +53,8 @@ def _rank(event: Json) -> int:
 
 
 def _started(row: Stored) -> Json:
-    names = ("definition", "database", "tenant", "slo_class", "slo_seconds", "submitted_at")
     began = row["started_at"] if row["started_at"] is not None else row["submitted_at"]
-    asked = {name: row[name] for name in (*names, "deadline")}
+    asked = {name: row[name] for name in (*_ASKED, "deadline")}
     return {"event": "started", "t": began, **asked}
 
 
@@ -72,7 +82,7 @@ def _end_facts(row: Stored, *, is_request: bool) -> Json:
         return {**row["facts"], **{name: places[name] for name in _RAN if name in places}}
     if is_request:
         return {**row["facts"], **places, **{name: row[name] for name in TOKENS}}
-    counted = {name: row[name] for name in ("status", "row_count") if row[name] not in ("", None)}
+    counted = {name: row[name] for name in _COUNTED if row[name] not in ("", None)}
     return {**row["facts"], **places, **counted}
 
 

@@ -1,7 +1,7 @@
 """The trace of a question from wherever it is still known: Redis first, then the store.
 
-SQLAlchemy is imported only where Redis does not know the question: it takes longer to import than
-everything else here takes.
+SQLAlchemy is imported only for a PostgreSQL store, and only where Redis does not know the question:
+it takes longer to import than everything else here takes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from hexgen_celery.errors import BrokerUnavailable, UnknownWorkflow
 from hexgen_celery.keys import Keys
 from hexgen_celery.redis_client import connect, naming_a_lost_broker
 from hexgen_celery.settings import Settings
+from hexgen_celery.store.sqlite_trace import plain_file, sqlite_events
 from hexgen_celery.trace import TraceReader
-from hexgen_celery.workflows.definition import Json
 
 if TYPE_CHECKING:
     from hexgen_celery.store.reading import StoreReader
+    from hexgen_celery.workflows.definition import Json
 
 REDIS = "Redis"
 
@@ -46,7 +47,7 @@ def find_trace(settings: Settings, workflow_id: str) -> FoundTrace:
         events, absent = [], error
     if events:
         return FoundTrace(events, REDIS)
-    found = stored_trace(open_reader(settings), workflow_id)
+    found = _from_store(settings, workflow_id)
     if found is not None:
         return found
     raise absent or unknown_question(workflow_id)
@@ -78,6 +79,14 @@ def unknown_question(workflow_id: str) -> UnknownWorkflow:
         hint="check the id; Redis forgets a question broker.result_ttl_seconds after its end, "
         "the store after store.keep_workflows_days",
     )
+
+
+def _from_store(settings: Settings, workflow_id: str) -> FoundTrace | None:
+    file = plain_file(settings)
+    if not settings.store.enabled or file is None:
+        return stored_trace(open_reader(settings), workflow_id)
+    events = sqlite_events(file, settings.store.busy_timeout_seconds, workflow_id)
+    return FoundTrace(events, f"the store sqlite:///{file}") if events else None
 
 
 def _from_redis(settings: Settings, workflow_id: str) -> list[Json]:

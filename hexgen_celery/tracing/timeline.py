@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hexgen_celery.workflows.definition import Json
+if TYPE_CHECKING:
+    from hexgen_celery.workflows.definition import Json
 
 ENDINGS = ("done", "failed", "retried", "dropped")
 NUMBERS = ("input_tokens", "output_tokens", "cached_tokens", "budget", "debit")
