@@ -6,6 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
+logger = structlog.get_logger(__name__)
+
 MEBIBYTE = 1_048_576
 
 
@@ -27,16 +31,26 @@ class RotatedLog:
             self.rotate()
 
     def rotate(self) -> None:
-        """Begin a fresh file; does nothing where there is none or it is empty."""
+        """Begin a fresh file; does nothing where there is none or it is empty.
+
+        On a disk without room for a copy the lines are dropped: what the log is of goes on.
+        """
         if not self._size():
             return
+        try:
+            self._keep_copy()
+        except OSError as error:
+            logger.warning("a log is dropped", log=str(self.path), why=str(error))
+            self._numbered(1).unlink(missing_ok=True)
+        with self.path.open("r+b") as file:
+            file.truncate(0)
+
+    def _keep_copy(self) -> None:
         for number in range(self.keep - 1, 0, -1):
             older = self._numbered(number)
             if older.exists():
                 older.replace(self._numbered(number + 1))
         shutil.copyfile(self.path, self._numbered(1))
-        with self.path.open("r+b") as file:
-            file.truncate(0)
 
     def _size(self) -> int:
         try:

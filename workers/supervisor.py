@@ -29,7 +29,7 @@ from hexgen_celery.cluster import (
     only_supervisor,
     write_cluster,
 )
-from hexgen_celery.core.clock import WallClock
+from hexgen_celery.core.clock import SteadyClock
 from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.keys import Keys
 from hexgen_celery.logs import configure_logs
@@ -39,6 +39,7 @@ from hexgen_celery.settings import Settings, load_settings
 from hexgen_celery.upkeep.dead_processes import end_leases_of
 from workers.cluster_plan import ClusterPlan, place_instances, plan_cluster
 from workers.embedded_redis import EmbeddedRedis, free_port
+from workers.log_rotation import RotatedLog
 from workers.managed_process import ManagedProcess
 from workers.readiness import wait_until_ready
 from workers.vllm_command import refuse_contradictions
@@ -67,6 +68,7 @@ class Supervisor:
         self.directory = settings.up.directory.absolute()
         self._stop = threading.Event()
         self._processes: list[ManagedProcess] = []
+        self._logs: list[RotatedLog] = []
         self._redis: EmbeddedRedis | None = None
         self._end_leases: Callable[[int], object] = _nothing
 
@@ -137,9 +139,10 @@ class Supervisor:
         logs = self.directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         for spec in plan.processes:
-            log = logs / f"{spec.name}.log"
-            log.write_bytes(b"")
-            process = ManagedProcess(spec, log, WallClock())
+            log = RotatedLog(logs / f"{spec.name}.log")
+            log.rotate()
+            self._logs.append(log)
+            process = ManagedProcess(spec, log.path, SteadyClock())
             process.start()
             self._processes.append(process)
 
@@ -153,6 +156,8 @@ class Supervisor:
             if dead is not None:
                 # A Redis that does not answer must not keep anything from being started again.
                 threading.Thread(target=self._end_leases, args=(dead,), daemon=True).start()
+        for log in self._logs:
+            log.tend()
         return not self._stop.wait(_POLL_SECONDS)
 
     def _tend_or_fail(self) -> bool:

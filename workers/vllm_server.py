@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import click
 import structlog
 
-from hexgen_celery.core.clock import Clock, WallClock
+from hexgen_celery.core.clock import Clock, SteadyClock
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.llm import CancelToken, LlmClient
 from hexgen_celery.llm.endpoint import authorization
@@ -227,7 +227,7 @@ def serve(settings: Settings, name: str) -> None:
             RotatedLog(logs / f"vllm-{name}.log"),
             ServerProbe(client, pool.model, pool.max_model_len).probe,
             patience,
-            WallClock(),
+            SteadyClock(),
         )
         _on_signal(server.stop)
         log.info("vllm starts", instance=name, command=command.shown())

@@ -21,6 +21,14 @@ class WallClock:
         return time.time()
 
 
+class SteadyClock:
+    """Seconds since some moment: for waits of one process, which must not jump when the machine's
+    time is set."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+
 class ScaledClock:
     """A clock that runs `speed` times faster than real time, from zero at its creation."""
 

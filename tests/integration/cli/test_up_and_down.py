@@ -22,6 +22,7 @@ from hexgen_celery.cli.cluster_file import HETEROGENEOUS, emulated_cluster, real
 from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.cluster import read_cluster
 from hexgen_celery.settings import load_settings
+from workers.log_rotation import RotatedLog
 from workers.readiness import is_healthy
 
 from .conftest import write_database, write_replay
@@ -115,6 +116,15 @@ def test_a_process_that_dies_is_started_again(
 def _serves(process: psutil.Process, url: str) -> bool:
     command = process.cmdline()
     return "workers.emulator" in command and url.rpartition(":")[2] in command
+
+
+@pytest.mark.usefixtures("running")
+def test_logs_do_not_grow_for_ever(tmp_path: Path) -> None:
+    log = tmp_path / "up" / "logs" / "sql-1.log"
+    with log.open("ab") as file:
+        file.write(b"x" * RotatedLog(log).most_bytes)
+    older = log.with_name("sql-1.log.1")
+    _until(lambda: older.exists() and log.stat().st_size < 1_000_000, 30)
 
 
 def test_a_second_cluster_in_the_same_directory_is_refused(

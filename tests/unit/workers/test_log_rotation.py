@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
+
+import pytest
 
 from workers.log_rotation import RotatedLog
 
@@ -44,3 +48,18 @@ def test_a_new_run_begins_a_fresh_file(tmp_path: Path) -> None:
     path.write_text("earlier\n")
     RotatedLog(path).rotate()
     assert _texts(path) == {"server.log": "", "server.log.1": "earlier\n"}
+
+
+def test_a_full_disk_costs_lines_and_not_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("too long\n")
+
+    def fill(_source: Path, copy: Path) -> None:
+        copy.write_text("too")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    RotatedLog(path, most_bytes=5).tend()
+    assert _texts(path) == {"server.log": ""}
