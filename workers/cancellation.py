@@ -16,6 +16,7 @@ from hexgen_celery.references import RequestRef
 log = structlog.get_logger(__name__)
 
 SHUTDOWN = "worker shutdown"
+SILENT_SERVER = "its server answers nothing any more"
 LISTEN_SECONDS = 1.0
 RECONNECT_SECONDS = 0.5
 

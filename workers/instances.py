@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol
@@ -23,6 +24,10 @@ log = structlog.get_logger(__name__)
 VERIFY_SECONDS = 20.0
 
 
+def _nothing() -> None:
+    """Stand in for a callback that nobody gave."""
+
+
 class Server(Protocol):
     """The LLM server behind the instance."""
 
@@ -39,6 +44,8 @@ class Announcer:
     """Announces the instance every `interval_seconds`, and at once when its state changes.
 
     Probes run in a thread of their own, so that a slow one does not silence the heartbeat.
+    `on_silent` is called when a server in use is found down and none of its requests was heard of
+    lately either: it may keep their connections open for ever.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Announcer:
         interval_seconds: float,
         health: InstanceHealth | None = None,
         verify_seconds: float = VERIFY_SECONDS,
+        on_silent: Callable[[], object] = _nothing,
     ) -> None:
         self._directory = directory
         self._record = record
@@ -65,6 +73,7 @@ class Announcer:
         self._verify_seconds = verify_seconds
         self._verify_at = time.monotonic() + verify_seconds
         self._drain_asked = False
+        self._on_silent = on_silent
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
 
     @property
@@ -164,11 +173,16 @@ class Announcer:
         error = probe.exception()
         if error is not None and not isinstance(error, HexgenError):
             log.error("a probe failed unexpectedly", error=repr(error))
+        now = time.monotonic()
         with self._lock:
             if isinstance(error, InstanceRefused):
                 self._health.refuse(str(error))
             else:
-                self._health.probed("" if error is None else str(error), time.monotonic())
+                self._health.probed("" if error is None else str(error), now)
+            down = self._health.state is InstanceState.DOWN
+            silent = down and not self._health.trusted(now)
+        if silent:
+            self._on_silent()
 
     def _verify(self) -> None:
         """Look now and then whether a server in use is still what its pool says: it may have been

@@ -78,6 +78,7 @@ def serve(settings: Settings, served: Served) -> int:
         record,
         ServerProbe(client, pool.model, pool.max_model_len),
         settings.workers.heartbeat_seconds,
+        on_silent=lambda: worker.break_off(),
     )
     profile = load_profile(pool.profile)
     policy = engine_admission(settings.admission, profile)

@@ -15,7 +15,7 @@ from hexgen_celery.llm import CancelToken
 from hexgen_celery.redis_client import may_pass
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json
-from workers.cancellation import SHUTDOWN, InFlight, Running
+from workers.cancellation import SHUTDOWN, SILENT_SERVER, InFlight, Running
 
 log = structlog.get_logger(__name__)
 
@@ -163,6 +163,10 @@ class RequestRunner:
         return "done"
 
     def _stopped(self, running: Running, error: RequestCancelled) -> str:
+        if running.token.reason == SILENT_SERVER:
+            silent = ModelUnavailable(SILENT_SERVER, hint="look at the server's log")
+            self._failed(running, silent, retryable=True)
+            raise AttemptFailed(str(silent)) from None
         if running.token.reason != SHUTDOWN:
             return "cancelled"
         self._patiently(self._transitions.hand_back, running.ref, dict(error.to_json()))

@@ -27,7 +27,7 @@ class ServerProbe:
 
         Raises:
             InstanceRefused: the server differs from its pool.
-            ModelUnavailable, ModelRefused: it does not answer.
+            HexgenError: it does not answer.
         """
         lengths = self._client.served()
         if not self._client.may_serve(self._model, lengths):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from hexgen_celery.deployment import Deployment
-from workers.cancellation import CancelListener, InFlight
+from workers.cancellation import SILENT_SERVER, CancelListener, InFlight
 from workers.celery_process import Service, ShutdownGrace, run_worker
 from workers.leases import LeaseKeeper
 from workers.observed import ObservedExecutor
@@ -13,6 +15,8 @@ from workers.presence import Presence
 from workers.requests import Place, RequestExecutor, RequestRunner
 from workers.revocation import leave_revoke_to_control_workers
 from workers.stage_tasks import register_stages
+
+log = structlog.get_logger(__name__)
 
 
 def _nothing() -> None:
@@ -68,6 +72,13 @@ class StageWorker:
             concurrency=concurrency,
             services=(*self._own_services(), *services),
         )
+
+    def break_off(self) -> None:
+        """Stop what runs, since its server answers nothing any more: it fails, and is tried again
+        elsewhere."""
+        broken_off = self._in_flight.cancel_all(SILENT_SERVER)
+        if broken_off:
+            log.warning("requests broken off", requests=broken_off, why=SILENT_SERVER)
 
     def _own_services(self) -> tuple[Service, ...]:
         deployment, settings = self._deployment, self._deployment.settings

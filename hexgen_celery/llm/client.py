@@ -63,7 +63,7 @@ class LlmClient(Closing):
         Raises:
             ModelUnavailable: unreachable, timed out, still failing after the retries, or the model
                 is not served there. Another instance may do better.
-            ModelRefused: the server rejects this very request (400, 401, …); `ContextOverflow`
+            ModelRefused: the server rejects this very request (400, 413, …); `ContextOverflow`
                 where it is too long.
             RequestCancelled: `cancel` was set, or the client was closed.
         """
@@ -82,14 +82,14 @@ class LlmClient(Closing):
             future.cancel()
 
     def models(self) -> list[str]:
-        """The ids of the models served. Raises ModelUnavailable, ModelRefused."""
+        """The ids of the models served. Raises ModelUnavailable."""
         return self._loop.call(self._session.models())
 
     def served(self) -> dict[str, int | None]:
         """The models served, each with its context length in tokens where the server tells it.
 
         Raises:
-            ModelUnavailable, ModelRefused: the server cannot be asked.
+            ModelUnavailable: the server cannot be asked.
         """
         return self._loop.call(self._session.served())
 

@@ -92,8 +92,10 @@ class ErrorReply:
             retry_after=self.retry_after,
         )
 
-    def _unauthorized(self) -> ModelRefused:
-        return ModelRefused(
+    def _unauthorized(self) -> ModelUnavailable:
+        """No fault of the request's: another server may take its key. Were it refused instead, a
+        server whose key changed would fail every question that its idleness attracts."""
+        return ModelUnavailable(
             f"{self.server} refused the API key ({self.status}): {self.message}",
             field="llm.api_key",
             hint="set HEXGEN_LLM__API_KEY or llm.api_key_file to a key this server accepts",

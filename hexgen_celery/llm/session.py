@@ -26,6 +26,8 @@ from hexgen_celery.llm.types import ChatRequest, Completion
 from hexgen_celery.settings import LlmSettings
 
 NOT_FOUND = 404
+# So long a server may take to tell something of itself: a healthy one does that beside its work.
+TELLING_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +49,10 @@ class ChatSession:
                 sock_read=settings.idle_timeout_seconds,
             ),
             trust_env=not endpoint.is_loopback,
+        )
+        self._telling = aiohttp.ClientTimeout(
+            total=min(TELLING_SECONDS, settings.idle_timeout_seconds),
+            sock_connect=settings.connect_timeout_seconds,
         )
 
     async def close(self) -> None:
@@ -103,15 +109,14 @@ class ChatSession:
         return Exchange(self._http, self.endpoint, body, number)
 
     async def models(self) -> list[str]:
-        """The ids of the models served. Raises ModelUnavailable, ModelRefused."""
+        """The ids of the models served. Raises ModelUnavailable."""
         return list(await self.served())
 
     async def served(self) -> dict[str, int | None]:
         """The ids of the models served, with their context length where it is told (tokens).
 
         Raises:
-            ModelUnavailable: the server cannot be reached or does not list models.
-            ModelRefused: it refuses the key.
+            ModelUnavailable: the server cannot be reached, refuses the key, or lists no models.
         """
         listed = await self._get_json(self.endpoint.api("models"))
         entries = listed.get("data") if isinstance(listed, dict) else None
@@ -139,7 +144,8 @@ class ChatSession:
     async def metrics(self) -> str:
         """The text of `/metrics`. Raises ModelUnavailable where there is none."""
         try:
-            async with self._http.get(self.endpoint.plain("metrics")) as response:
+            url = self.endpoint.plain("metrics")
+            async with self._http.get(url, timeout=self._telling) as response:
                 if not response.ok:
                     self._lacks.note("/metrics", "admission goes by our own ledger alone")
                     raise (await read_error(self.endpoint.root, response)).to_exception()
@@ -152,7 +158,8 @@ class ChatSession:
         body: dict[str, Any] = {"prompt": text, "add_special_tokens": False}
         body |= {"model": model} if model else {}
         try:
-            async with self._http.post(self.endpoint.plain("tokenize"), json=body) as response:
+            url = self.endpoint.plain("tokenize")
+            async with self._http.post(url, json=body, timeout=self._telling) as response:
                 answer = await response.json(content_type=None) if response.ok else {}
                 if response.status == NOT_FOUND:
                     self._lacks.note("/tokenize", "prompts are counted by characters")
@@ -188,10 +195,16 @@ class ChatSession:
 
     async def _get_json(self, url: str) -> Any:
         try:
-            async with self._http.get(url) as response:
+            async with self._http.get(url, timeout=self._telling) as response:
                 if not response.ok:
                     raise (await read_error(self.endpoint.root, response)).to_exception()
                 return await response.json(content_type=None)
+        except TimeoutError as error:
+            raise ModelUnavailable(
+                f"{url} gave no answer within {self._telling.total:g} s",
+                field="url",
+                hint="the server hangs or is overloaded; look at its log",
+            ) from error
         except CONNECTION_ERRORS as error:
             raise connection_failure(self.endpoint.root, error) from error
         except ValueError as error:

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from hexgen_celery.errors import ModelRefused, ModelUnavailable, RequestCancelled
-from hexgen_celery.llm import CancelToken, ChatRequest, LlmClient
+from hexgen_celery.llm import CancelToken, ChatRequest, LlmClient, session
 from hexgen_celery.llm.failures import ContextOverflow
 from hexgen_celery.settings import LlmSettings
 from tests.integration.emulator.running_server import (
@@ -255,6 +255,29 @@ def test_a_silent_server_times_out() -> None:
         client.complete(ASK)
 
 
+def test_a_server_that_hangs_is_not_waited_for_when_it_is_only_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hung process still accepts connections; an announcer that waited would fall silent."""
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(PROMPT_DEADLINE_SECONDS)
+        return web.Response()
+
+    def build() -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", silent)
+        return app
+
+    monkeypatch.setattr(session, "TELLING_SECONDS", 0.1)
+    with run_app(build) as server, LlmClient(server.url, QUICK_RETRIES) as client:
+        with pytest.raises(ModelUnavailable, match=r"/models gave no answer within 0\.1 s"):
+            client.served()
+        with pytest.raises(ModelUnavailable):
+            client.metrics()
+        assert client.tokenize("text") is None
+
+
 def test_fields_that_a_strict_server_refuses_are_left_out_from_then_on() -> None:
     bodies: list[dict[str, object]] = []
 
@@ -302,10 +325,14 @@ def test_the_key_is_sent_but_never_shown(tmp_path: Path) -> None:
         return web.json_response({"error": {"message": "no such key"}}, status=401)
 
     settings = LlmSettings(api_key=SecretStr("sesame"))
-    with client_to(guarded, settings) as client, capture_logs() as logs:
-        caught = _refusal(client)
-    assert caught.field == "llm.api_key"
-    assert "sesame" not in str(caught) + repr(caught) + str(logs)
+    with (
+        client_to(guarded, settings) as client,
+        capture_logs() as logs,
+        pytest.raises(ModelUnavailable) as caught,
+    ):
+        client.complete(ASK)
+    assert caught.value.field == "llm.api_key"
+    assert "sesame" not in str(caught.value) + repr(caught.value) + str(logs)
 
 
 def test_proxies_do_not_stand_before_loopback(

@@ -43,8 +43,10 @@ def test_retry_after_is_carried() -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_names_the_setting(status: int) -> None:
+    """It is the server's matter: the request goes elsewhere, and the server is looked at."""
     error = _error(status, "bad key")
-    assert isinstance(error, ModelRefused)
+    assert isinstance(error, ModelUnavailable)
+    assert not isinstance(error, TransientFailure)
     assert error.field == "llm.api_key"
     assert "HEXGEN_LLM__API_KEY" in error.hint
 

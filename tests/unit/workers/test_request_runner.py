@@ -12,7 +12,7 @@ from hexgen_celery.errors import ModelRefused, ModelUnavailable, RequestCancelle
 from hexgen_celery.llm import CancelToken
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json, LlmCall, NodeKind, NodeSpec, Submission
-from workers.cancellation import SHUTDOWN, InFlight
+from workers.cancellation import SHUTDOWN, SILENT_SERVER, InFlight
 from workers.requests import AttemptFailed, Done, Place, RequestRunner
 
 REF = RequestRef("w", "link", 2)
@@ -163,6 +163,19 @@ def test_a_request_stopped_by_a_shutdown_is_handed_back() -> None:
 
     assert _runner(transitions, act, in_flight).run("w", "link", 2) == "handed back"
     assert transitions.calls[1:] == [("hand_back", REF, "cancelled")]
+
+
+def test_a_request_whose_server_is_silent_fails_and_is_tried_again_elsewhere() -> None:
+    transitions = _Transitions()
+    in_flight = InFlight()
+
+    def act(_cancel: CancelToken) -> Done:
+        in_flight.cancel_all(SILENT_SERVER)
+        raise RequestCancelled("stopped")
+
+    with pytest.raises(AttemptFailed, match="answers nothing any more"):
+        _runner(transitions, act, in_flight).run("w", "link", 2)
+    assert transitions.calls[1:] == [("fail", REF, "model_unavailable", True)]
 
 
 def test_a_cancel_between_delivery_and_claim_is_not_lost() -> None:

@@ -96,6 +96,37 @@ def test_an_instance_is_ready_once_a_probe_was_completed_and_as_long_as_requests
     assert not _ready(announcer)
 
 
+def test_what_a_silent_server_holds_is_broken_off() -> None:
+    directory, server, broken_off = _Directory(), _Server(), threading.Event()
+    health = InstanceHealth(HealthRules(trust_seconds=0.05))
+    announcer = Announcer(
+        directory, RECORD, server, interval_seconds=0.01, health=health, on_silent=broken_off.set
+    )
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    assert not broken_off.is_set()
+    server.trouble = ModelUnavailable("no answer within 5 s")
+    directory.wait_for(InstanceState.DOWN)
+    assert broken_off.wait(PATIENCE)
+    announcer.stop()
+
+
+def test_what_still_gets_tokens_is_not_broken_off() -> None:
+    directory, server, broken_off = _Directory(), _Server(), threading.Event()
+    announcer = Announcer(
+        directory, RECORD, server, interval_seconds=0.01, on_silent=broken_off.set
+    )
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    server.trouble = ModelUnavailable("no answer within 5 s")
+    for _ in range(3):
+        announcer.failed("connection refused")
+    announcer.progressed()
+    directory.wait_for(InstanceState.DOWN)
+    announcer.stop()
+    assert not broken_off.is_set()
+
+
 def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> None:
     directory, server = _Directory(), _Server()
     server.trouble = InstanceRefused("the pool promises 8192 tokens, the server has 4096")
