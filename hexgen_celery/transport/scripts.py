@@ -234,9 +234,10 @@ class QueueScripts:
         """Remove all that waits in a sorted set."""
         return self._in_batches("purge", queue, _BATCH)
 
-    def peek(self, queue: str, count: int) -> list[tuple[Queued, bool]]:
-        """The most urgent messages that wait, each with whether it is demoted."""
-        answer = self.run("peek", queue, count)
+    def peek(self, queue: str, count: int, skip: int = 0) -> list[tuple[Queued, bool]]:
+        """The most urgent messages that wait, without the first `skip`, each with whether it is
+        demoted."""
+        answer = self.run("peek", queue, count, skip)
         triples = zip(answer[::3], answer[1::3], answer[2::3], strict=True)
         return [(decode(token, value), bool(demoted)) for token, value, demoted in triples]
 

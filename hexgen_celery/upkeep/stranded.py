@@ -31,7 +31,8 @@ HOPELESS_SECONDS = 5.0
 
 
 class Rescuer:
-    """Call `rescue` again and again; any number of processes may. `binary` answers in bytes."""
+    """Call `rescue` again and again; any number of processes may. `binary` answers in bytes;
+    `at_once` requests of a queue are looked at in one call."""
 
     def __init__(
         self,
@@ -40,7 +41,9 @@ class Rescuer:
         keys: Keys,
         settings: Settings,
         router: LiveRouter,
+        at_once: int = AT_ONCE,
     ) -> None:
+        self._at_once = at_once
         self._queues = QueueScripts(binary, keys.queue_root)
         self._scripts = Scripts(client, keys, settings)
         self._ledger = Ledger(client, keys)
@@ -49,6 +52,7 @@ class Rescuer:
         self._report_after = 0.0
         self._usable: frozenset[str] = frozenset()
         self._hopeless: set[str] = set()
+        self._skip: dict[str, int] = {}
         self._look_after = 0.0
 
     def rescue(self) -> int:
@@ -64,6 +68,8 @@ class Rescuer:
         if not queues:
             return 0
         usable = frozenset(self._router.usable_queues())
+        if usable != self._usable:
+            self._skip.clear()
         if usable != self._usable or time.monotonic() >= self._look_after:
             self._hopeless.clear()
         self._usable = usable
@@ -71,9 +77,11 @@ class Rescuer:
         return sum(self._empty(queue) for queue in sorted(stranded))
 
     def _empty(self, queue: str) -> int:
-        """Move what can be moved; a queue from which nothing can is left alone for a while."""
+        """Move what can be moved. Where nothing of so many can, the queue is left alone for a
+        while, and those behind them are looked at then: nobody may keep others from being moved."""
         moved = refused = 0
-        for waiting in self._waiting.of(queue, AT_ONCE):
+        skip = self._skip.pop(queue, 0)
+        for waiting in self._waiting.of(queue, self._at_once, skip):
             try:
                 placement = self._router.place(waiting.entry)
             except NoPool as error:
@@ -84,6 +92,7 @@ class Rescuer:
         if moved:
             log.info("requests moved to other instances", queue=queue, requests=moved)
         if refused and not moved:
+            self._skip[queue] = skip + self._at_once
             self._hopeless.add(queue)
             self._look_after = time.monotonic() + HOPELESS_SECONDS
         return moved

@@ -29,10 +29,11 @@ class WaitingRequests:
         self._scripts = scripts
         self._workflows = workflows
 
-    def of(self, queue: str, most: int) -> Iterator[Waiting]:
-        """Up to `most` of the most urgent in `queue` whose requests still wait for it."""
+    def of(self, queue: str, most: int, skip: int = 0) -> Iterator[Waiting]:
+        """Of up to `most` of the most urgent in `queue`, without the first `skip`, those whose
+        requests still wait for it."""
         records: dict[str, WorkflowRecord | None] = {}
-        for message, _demoted in self._scripts.peek(queue, most):
+        for message, _demoted in self._scripts.peek(queue, most, skip):
             ref = request_of(message)
             if ref is None:
                 continue

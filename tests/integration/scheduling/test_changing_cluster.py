@@ -16,6 +16,8 @@ from hexgen_celery.references import RequestRef
 from hexgen_celery.router import LiveRouter, NoPool
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.transport.messages import decode, token_of
+from hexgen_celery.upkeep import stranded
+from hexgen_celery.upkeep.stranded import Rescuer
 from hexgen_celery.workflows.definition import Failure, Json
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
@@ -234,3 +236,23 @@ def test_what_nobody_can_take_is_not_looked_at_again_until_the_cluster_changes(
     assert next(looks) == 3
     world.directory.announce(instance("b1", "a6000"))
     assert world.rescuer.rescue() == 3
+
+
+def test_what_nobody_can_take_keeps_nobody_behind_it_from_being_moved(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stranded, "HOPELESS_SECONDS", 0.0)
+    rescuer = Rescuer(
+        world.client, world.binary, world.keys, world.settings, world.router, at_once=2
+    )
+    world.directory.announce(instance("a1", tags=("eu",)))
+    for _ in range(3):
+        world.ask(slo=60.0, tags=["eu"])
+    world.ask(slo=600.0)
+    world.directory.announce(instance("a1", tags=("eu",), state=InstanceState.DOWN))
+    world.directory.announce(instance("b1", "a6000"))
+    assert [rescuer.rescue() for _ in range(2)] == [0, 1]
+    assert world.waiting("gpu.a100.x.a1") == 3
+    assert world.waiting("gpu.a6000.x.b1") == 1
+    world.directory.announce(instance("b1", "a6000", tags=("eu",)))
+    assert sum(rescuer.rescue() for _ in range(2)) == 3
