@@ -90,10 +90,10 @@ class Learner:
         if event.event.get("event") != "finished":
             return 0
         workflow_id = str(event.event["workflow"])
-        record = self._workflows.load(workflow_id)
-        if record is None:
-            return 0
         try:
+            record = self._workflows.load(workflow_id)
+            if record is None:
+                return 0
             known.learn(question_lesson(record, self._trace.of(workflow_id)), self._on_prediction)
         except (KeyError, TypeError, ValueError):
             # One odd record (of another version, say) must not end all learning.

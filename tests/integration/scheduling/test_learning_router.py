@@ -126,6 +126,22 @@ def test_a_state_of_another_version_does_not_end_learning(world: LiveWorld) -> N
         assert known.questions == 3
 
 
+def test_a_question_of_another_version_does_not_end_learning(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.directory.announce(instance("a1"))
+    _answer(world, 3, output_tokens=60)
+    load, calls = WorkflowStore.load, itertools.count()
+
+    def odd_once(store: WorkflowStore, workflow_id: str) -> WorkflowRecord | None:
+        if next(calls) == 1:
+            raise KeyError("a field of another version")
+        return load(store, workflow_id)
+
+    monkeypatch.setattr(WorkflowStore, "load", odd_once)
+    assert world.learner.learn() == 2
+
+
 def test_what_broke_off_half_way_is_learnt_at_the_next_call(
     world: LiveWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
