@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from hexgen_celery.settings.section import (
     Name,
@@ -74,6 +74,15 @@ class WorkerSettings(Section):
     shutdown_grace_seconds: Annotated[float, Field(ge=0)] = 20.0
     sql_concurrency: PositiveInt = 8
     control_concurrency: PositiveInt = 8
+
+    @model_validator(mode="after")
+    def _lives_longer_than_a_heartbeat(self) -> Self:
+        if self.dead_after_seconds <= self.heartbeat_seconds:
+            raise ValueError(
+                f"dead_after_seconds = {self.dead_after_seconds:g} must exceed heartbeat_seconds = "
+                f"{self.heartbeat_seconds:g}, or every instance is dead between two heartbeats"
+            )
+        return self
 
 
 class MetricsSettings(Section):

@@ -50,6 +50,11 @@ def test_a_rule_of_ours_is_told_in_our_words_alone(tmp_path: Path) -> None:
     assert error.message.startswith("pools.0.instances.0: instance 'a100-1' needs `url`")
 
 
+def test_an_instance_must_not_be_dead_between_two_heartbeats(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, "[workers]\nheartbeat_seconds = 10")
+    assert "dead_after_seconds = 10 must exceed heartbeat_seconds = 10" in error.message
+
+
 @pytest.mark.parametrize(
     ("variable", "hint"),
     [
