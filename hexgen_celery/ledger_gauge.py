@@ -19,17 +19,24 @@ IDLE: Measured = (0, 0, 0, 0, 0, 0, 0)
 
 
 class LedgerGauge:
-    """The ledger's measures of one scope; the numbers are read again where they changed."""
+    """The ledger's measures of one scope; the numbers are read again where they changed.
 
-    __slots__ = ("_fields", "_last", "_texts")
+    A ledger that was read once must not change: the next one is another mapping.
+    """
+
+    __slots__ = ("_fields", "_last", "_load", "_texts")
 
     def __init__(self, scope: str) -> None:
         self._fields = tuple(f"{scope}:{name}" for name in MEASURES)
         self._texts: tuple[str | None, ...] = ()
         self._last = IDLE
+        self._load: Mapping[str, str] | None = None
 
     def read(self, load: Mapping[str, str]) -> Measured:
         """In the order of `MEASURES`."""
+        if load is self._load:
+            return self._last
+        self._load = load
         texts = tuple(map(load.get, self._fields))
         if texts != self._texts:
             self._texts = texts

@@ -108,6 +108,8 @@ class Profiles:
     def trouble(self, record: InstanceRecord) -> str:
         """Why its profile cannot be read here; empty where it can. Its worker may have another
         configuration or run on a host with other files, which must not end all routing."""
+        if (record.profile, record.speed) in self._known:
+            return ""
         why, until = self._unreadable.get(record.profile, ("", 0.0))
         if why and self._now() < until:
             return why

@@ -16,6 +16,7 @@ from hexgen_celery.core.profiles import Profile
 from hexgen_celery.core.views import RequestView
 
 CacheFactor = Callable[[str], float]
+_in_few_characters = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class PlacementNote:
         """As it stands in the stream."""
         parts = [[part.key, part.tokens] for part in self.prefix]
         values = [self.router, self.instance, parts, self.input_tokens, self.output_tokens]
-        return json.dumps(values, separators=(",", ":"))
+        return _in_few_characters(values)
 
     @classmethod
     def from_json(cls, text: str) -> PlacementNote:

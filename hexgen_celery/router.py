@@ -172,12 +172,11 @@ class LiveRouter(Closing):
         call = entry.spec.call
         if not isinstance(call, LlmCall):
             return urgency
-        snapshot = self._last or self._snapshots.read()
+        snapshot = self._last or self._fresh()
         records = self._usable(snapshot, _wanted(entry, call))
         if not records:
             return urgency
         with self._lock:
-            self._observe(snapshot)
             known = self.knowledge.current()
             prompt = self._prompt_tokens(call, records[0].model, records, known)
             expected = self._outlook(entry, call, prompt, records, snapshot.now)
@@ -187,10 +186,7 @@ class LiveRouter(Closing):
 
     def usable_queues(self) -> set[str]:
         """Queues that a ready instance serves now: those of instances and of their pools."""
-        snapshot = self._snapshots.read()
-        with self._lock:
-            self._observe(snapshot)
-        records = self._usable(snapshot)
+        records = self._usable(self._fresh())
         return {queue for each in records for queue in (each.queue, each.own_queue)}
 
     def _usable(self, snapshot: Snapshot, wanted: Wanted | None = None) -> list[InstanceRecord]:
@@ -199,9 +195,15 @@ class LiveRouter(Closing):
         )
         return [record for record in alive if not self._profiles.trouble(record)]
 
+    def _fresh(self) -> Snapshot:
+        snapshot = self._snapshots.read()
+        with self._lock:
+            self._observe(snapshot)
+        return snapshot
+
     def _observe(self, snapshot: Snapshot) -> None:
-        """Take over what a snapshot tells once only: who exists, and what others placed."""
-        self._last = replace(snapshot, notes=())
+        """Take over what a snapshot tells, once: who exists, and what others placed."""
+        self._last = snapshot
         self._cluster.follow(snapshot.records)
         self._caches.read(snapshot.notes)
 
