@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hexgen_celery.cli.cpu_precision import quick_precision
 from hexgen_celery.demo.build import data_directory
 
 DEMO_MODEL = "Qwen3-30B-A3B"
@@ -14,6 +15,13 @@ SMALL_MODEL = "SmolLM2-135M-Instruct"
 SMALL_MODEL_FILES = Path("build/models/smollm2")
 CPU_VLLM = Path(".venv-vllm/bin/vllm")
 SMALL_MODEL_PROFILE = "cpu-x1-smollm2-135m.toml"
+SMALL_MODEL_PIPELINE = """[pipeline]
+candidates = 7          # one of the model's statements in a few can be executed
+temperature = 0.3       # more makes fewer of them executable
+max_tokens = 128        # what is longer is a loop
+correction_rounds = 1   # a second round seldom mends what the first did not
+structured = true       # it strays from JSON else
+"""
 REAL_SERVER_PROFILE = "a100-80g-x1-qwen3-30b-a3b"
 
 
@@ -54,22 +62,19 @@ def real_server_cluster(directory: Path, *, url: str, model: str) -> str:
 
 
 def cpu_vllm_cluster(directory: Path) -> str:
-    """One real vLLM server on one core of this machine, with the model of `make model`.
-
-    A candidate of so small a model seldom needs more than a few lines; what is longer is a loop.
-    """
+    """One real vLLM server on one core of this machine, with the model of `make model`."""
     profile = str(data_directory() / SMALL_MODEL_PROFILE)
+    precision = quick_precision()
     instance = (
         '[[pools.instances]]\nname = "cpu-1"\nengine = "vllm"\n\n'
         "[pools.instances.vllm]\n"
         f"executable = {json.dumps(str(CPU_VLLM.absolute()))}\n"
         f"model = {json.dumps(str(SMALL_MODEL_FILES.absolute()))}\n"
-        'dtype = "bfloat16"\nenforce_eager = true\ncpu_kv_gib = 1\ncpu_cores = "0"\n'
+        f'dtype = "{precision.dtype}"\nenforce_eager = true\n'
+        f'cpu_kv_gib = {precision.kv_gib}\ncpu_cores = "0"\n'
     )
     pool = _pool("cpu", "demo", SMALL_MODEL, profile)
-    return _document(
-        directory, "[pipeline]\nmax_tokens = 192\nstructured = true\n", [pool + instance]
-    )
+    return _document(directory, SMALL_MODEL_PIPELINE, [pool + instance])
 
 
 def _document(directory: Path, head: str, pools: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from hexgen_celery.api import Client
+from hexgen_celery.cli.cpu_precision import quick_precision
 from hexgen_celery.cli.local_cluster import local_cluster
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.llm import ChatRequest, LlmClient
@@ -53,7 +54,7 @@ def command(port: int, limits: ServerLimits) -> list[str]:
     return [
         *(str(vllm), "serve", str(models.DIRECTORY / models.REAL)),
         *("--host", LOOPBACK, "--port", str(port), "--served-model-name", MODEL),
-        *("--dtype", "bfloat16", "--enforce-eager", "--scheduling-policy", "priority"),
+        *("--dtype", quick_precision().dtype, "--enforce-eager", "--scheduling-policy", "priority"),
         *("--max-model-len", str(limits.context), "--max-num-seqs", str(limits.sequences)),
         *("--max-num-batched-tokens", str(limits.batched_tokens)),
         *("--enable-prompt-tokens-details", "--disable-uvicorn-access-log"),
@@ -70,7 +71,7 @@ def variables() -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         # Only so does it offer to forget its prefix cache, with which every run begins.
         "VLLM_SERVER_DEV_MODE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": str(quick_precision().kv_gib),
         "VLLM_CPU_OMP_THREADS_BIND": str(ENGINE_CORE),
     }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from hexgen_celery.api import Client
+from hexgen_celery.cli.cpu_precision import quick_precision
 from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.cluster import read_cluster
 from hexgen_celery.llm import ChatRequest, LlmClient
@@ -134,6 +135,7 @@ def small_config(home: Path, profile: Path) -> str:
 def _config(
     home: Path, model: str, profile: Path, *, concurrency: int, core: int, more: str
 ) -> str:
+    precision = quick_precision()
     return (
         f"[up]\ndirectory = {json.dumps(str(home / 'up'))}\n"
         f"[sql]\nhome = {json.dumps(str(home / 'databases'))}\n"
@@ -145,7 +147,8 @@ def _config(
         "[pools.instances.vllm]\n"
         f"executable = {json.dumps(str(environment.DIRECTORY / 'bin' / 'vllm'))}\n"
         f"model = {json.dumps(str(models.DIRECTORY / model))}\n"
-        f'dtype = "bfloat16"\nenforce_eager = true\ncpu_kv_gib = 1\ncpu_cores = "{core}"\n{more}'
+        f'dtype = "{precision.dtype}"\nenforce_eager = true\n'
+        f'cpu_kv_gib = {precision.kv_gib}\ncpu_cores = "{core}"\n{more}'
     )
 
 
