@@ -27,14 +27,15 @@ def store_group() -> None:
 
 @store_group.command("migrate")
 @click.option("--to", "revision", default="head", show_default=True, help="Or `base`: no tables.")
+@click.option("--discard", is_flag=True, help="Going back may delete what is stored.")
 @pass_cli
-def migrate_command(cli: CliContext, revision: str) -> None:
+def migrate_command(cli: CliContext, revision: str, discard: bool) -> None:
     """Bring the tables to this program's version, or to another one, up or down."""
     from hexgen_celery.store.engine import open_store, place_of
     from hexgen_celery.store.schema import migrate
 
     engine = open_store(cli.settings, writing=True)
-    version = migrate(engine, revision)
+    version = migrate(engine, revision, discard=discard)
     console.print(f"{place_of(engine.url)} has version {version.current or 'none'}")
 
 

@@ -15,3 +15,9 @@ class StoreOutdated(HexgenError):
     """Raised when the store's tables are not those of this version; the hint is the command."""
 
     code = "store_outdated"
+
+
+class StoreNotEmpty(HexgenError):
+    """Raised when going back to an earlier version would delete what is stored."""
+
+    code = "store_not_empty"

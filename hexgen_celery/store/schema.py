@@ -7,18 +7,20 @@ import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, Select, inspect, literal, select, table, text
 
 import hexgen_celery
 from hexgen_celery.store.engine import naming_a_lost_store, place_of, sqlite_file
-from hexgen_celery.store.errors import StoreOutdated
+from hexgen_celery.store.errors import StoreNotEmpty, StoreOutdated
 
 HEAD = "head"
+_VERSIONS = "alembic_version"
 _LOCK = 0x68657867656E
 """Of PostgreSQL's advisory locks: two processes must not migrate at once."""
 
@@ -75,7 +77,7 @@ def check_schema(engine: Engine) -> None:
     version = schema_version(engine)
     if version.up_to_date:
         return
-    if not version.current and sqlite_file(engine.url) and not _has_tables(engine):
+    if not version.current and sqlite_file(engine.url) and not _tables(engine):
         migrate(engine)
         return
     has = f"has version {version.current}" if version.current else "has no tables"
@@ -86,12 +88,16 @@ def check_schema(engine: Engine) -> None:
     )
 
 
-def migrate(engine: Engine, revision: str = HEAD) -> SchemaVersion:
+def migrate(engine: Engine, revision: str = HEAD, *, discard: bool = False) -> SchemaVersion:
     """Bring the store to `revision`, up or down to it; the version it then has.
+
+    Going down deletes what the earlier version has no place for: with `discard` alone, or where
+    nothing is stored.
 
     Raises:
         StoreUnavailable: the store cannot be reached.
         StoreOutdated: there is no such revision.
+        StoreNotEmpty: it holds rows, and the way leads down.
     """
     version = schema_version(engine)
     order = ["base", *version.known]
@@ -110,6 +116,8 @@ def migrate(engine: Engine, revision: str = HEAD) -> SchemaVersion:
             hint=f"known: {', '.join(order)}",
         )
     step = command.upgrade if order.index(target) >= order.index(current) else command.downgrade
+    if step is command.downgrade and not discard:
+        _refuse_to_discard(engine, target)
     with naming_a_lost_store(engine), _alone(engine), engine.begin() as connection:
         _lock(connection)
         step(_configuration(connection), target)
@@ -138,9 +146,25 @@ def _configuration(connection: Connection) -> Config:
     return config
 
 
-def _has_tables(engine: Engine) -> bool:
+def _tables(engine: Engine) -> list[str]:
     with naming_a_lost_store(engine):
-        return bool(inspect(engine).get_table_names())
+        return inspect(engine).get_table_names()
+
+
+def _refuse_to_discard(engine: Engine, target: str) -> None:
+    names = [name for name in _tables(engine) if name != _VERSIONS]
+    with naming_a_lost_store(engine), engine.connect() as connection:
+        filled = [name for name in names if connection.execute(_one_row(name)).first()]
+    if filled:
+        raise StoreNotEmpty(
+            f"going back to {target} deletes what is in {', '.join(filled)}",
+            field="store.url",
+            hint="make a back-up (docs/operations.md), then add --discard",
+        )
+
+
+def _one_row(name: str) -> Select[Any]:
+    return select(literal(1)).select_from(table(name)).limit(1)
 
 
 def _lock(connection: Connection) -> None:

@@ -11,12 +11,14 @@ from sqlalchemy import Engine, inspect, text
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings import Settings
 from hexgen_celery.store.engine import open_store
-from hexgen_celery.store.errors import StoreOutdated, StoreUnavailable
+from hexgen_celery.store.errors import StoreNotEmpty, StoreOutdated, StoreUnavailable
 from hexgen_celery.store.models import Base
 from hexgen_celery.store.reading import StoreReader
 from hexgen_celery.store.schema import check_schema, drift, migrate, schema_version
+from hexgen_celery.store.writing import StoreWriter
 from tests.integration.store.conftest import stored_at
 from tests.integration.store.postgres import PostgresServer
+from tests.unit.store import question_samples as samples
 
 pytestmark = pytest.mark.integration
 
@@ -33,6 +35,15 @@ def test_migrations_lead_back_to_nothing(empty_store: Engine) -> None:
     assert migrate(empty_store, "base").current == ""
     assert inspect(empty_store).get_table_names() in (["alembic_version"], [])
     assert migrate(empty_store).up_to_date
+
+
+def test_what_is_stored_is_deleted_only_when_that_is_said(store: Engine) -> None:
+    StoreWriter(store).write([samples.question("kept", 1_000.0)])
+    with pytest.raises(StoreNotEmpty, match="workflows") as refused:
+        migrate(store, "base")
+    assert "--discard" in refused.value.hint
+    assert StoreReader(store, samples.DEPLOYMENT).question("kept") is not None
+    assert migrate(store, "base", discard=True).current == ""
 
 
 def test_migrating_twice_and_at_once_is_harmless(empty_store: Engine) -> None:
