@@ -2,7 +2,7 @@
 
 Definitions are plug-ins and may raise anything. One that does ends its question as failed, with the
 cause, instead of leaving it to be tried for ever by whoever finds it; that is why everything is
-caught here, and logged with its traceback.
+caught here, and logged with its traceback. Only Redis' absence is no mistake of theirs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hexgen_celery.coordination.planning import Plan, make_plan
 from hexgen_celery.coordination.state import WorkflowRecord
 from hexgen_celery.core.clock import Clock
 from hexgen_celery.errors import InvalidSubmission
+from hexgen_celery.redis_client import may_pass
 from hexgen_celery.workflows.definition import (
     Answer,
     Definition,
@@ -41,6 +42,7 @@ class Planner:
 
         Raises:
             InvalidSubmission: there is no such workflow, or it refuses the submission's options.
+            redis.RedisError: Redis went away under it; planning again is as good.
         """
         definition = self.definition(submission.workflow)
         try:
@@ -48,12 +50,16 @@ class Planner:
         except InvalidSubmission:
             raise
         except Exception as error:
-            return _mistake(error, "")
+            return _failed(error, "")
 
     def after(
         self, record: WorkflowRecord, node_id: str, status: NodeStatus, outcome: Json
     ) -> Plan:
-        """What follows when `node_id` ends with `status` and `outcome` (`result` or `error`)."""
+        """What follows when `node_id` ends with `status` and `outcome` (`result` or `error`).
+
+        Raises:
+            redis.RedisError: Redis went away under it; planning again is as good.
+        """
         node = replace(
             record.nodes[node_id].state(),
             status=status,
@@ -66,7 +72,7 @@ class Planner:
         try:
             return make_plan(seen.nodes, seen.memory, definition.advance(seen, node))
         except Exception as error:
-            return _mistake(error, node.spec.stage)
+            return _failed(error, node.spec.stage)
 
     def best_effort(self, record: WorkflowRecord) -> Answer | None:
         """The best answer there is now, if any."""
@@ -93,7 +99,10 @@ class Planner:
             ) from None
 
 
-def _mistake(error: Exception, stage: str) -> Plan:
+def _failed(error: Exception, stage: str) -> Plan:
+    """The end of a question by its definition's mistake; what may pass is raised again."""
+    if may_pass(error):
+        raise error
     log.exception("workflow definition failed", stage=stage)
     cause = f"workflow definition: {type(error).__name__}: {error}"
     return Plan(outcome=Failure(stage, cause))
