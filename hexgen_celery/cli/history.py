@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.output import console, moment, print_json, seconds, table
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.store.lookup import open_reader
-from hexgen_celery.store.reading import Row, TenantTotal
+
+if TYPE_CHECKING:
+    from hexgen_celery.store.reading import Row, TenantTotal
 
 _QUESTION_COLUMNS = ("id", "question", "database", "status", "ended", "took", "deadline")
 _TENANT_COLUMNS = ("tenant", "SLO class", "ended", "answered", "in time")

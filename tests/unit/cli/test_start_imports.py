@@ -21,18 +21,15 @@ NOBODY = "redis://127.0.0.1:1/0"
 SERVERS = ("alembic", "aiohttp", "celery", "flower", "kombu", "prometheus_client", "psycopg")
 COMPUTING = ("matplotlib", "rapidfuzz", "sqlalchemy", "sqlglot", "stages", "tenacity", "workers")
 OURS = ("hexgen_celery.workflows", "hexgen_celery.simulator", "hexgen_celery.coordination")
-_PROGRAM = """
-import sys
-from hexgen_celery.cli import main
-code = main(sys.argv[1:])
-print(code, *sys.modules, file=sys.stderr)
-"""
+RUN = "from hexgen_celery.cli import main; code = main(sys.argv[1:])"
+LOAD = "from hexgen_celery.cli.root import COMMANDS; code = 0; COMMANDS[sys.argv[1]].load()"
 
 
-def _imported(*arguments: str, **environment: str) -> set[str]:
+def _imported(*arguments: str, program: str = RUN, **environment: str) -> set[str]:
     """The modules that a process has when the command has ended well."""
+    program = f"import sys; {program}; print(code, *sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *arguments],
+        [sys.executable, "-c", program, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -65,3 +62,10 @@ def test_a_trace_from_the_store_needs_no_sqlalchemy(store_url: str) -> None:
     found = _imported("trace", "one", HEXGEN_BROKER__URL=NOBODY, HEXGEN_STORE__URL=store_url)
     assert {"redis", "sqlite3"} <= found
     assert found.isdisjoint((*SERVERS, *COMPUTING, *OURS))
+
+
+@pytest.mark.parametrize("command", ["instances", "queues", "status", "trace"])
+def test_a_command_that_looks_at_redis_needs_no_store(command: str) -> None:
+    found = _imported(command, program=LOAD)
+    assert "redis" in found
+    assert found.isdisjoint(("aiohttp", "alembic", "flower", "psycopg", "sqlalchemy", "sqlglot"))
