@@ -20,7 +20,7 @@ from hexgen_celery.llm import ChatRequest, LlmClient
 from hexgen_celery.settings import LlmSettings, load_settings
 from workers.vllm_cpu import environment, models
 
-READY_SECONDS = 420.0
+READY_SECONDS = 900.0
 TINY = "tiny"
 SMALL = "smollm2"
 TINY_CONTEXT = 4096

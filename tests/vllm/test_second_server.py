@@ -33,12 +33,12 @@ from tests.vllm.serving import SMALL
 from workers import children
 from workers.vllm_cpu import environment, models
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 MODEL = str(models.DIRECTORY / SMALL)
 HOST = "127.0.0.1"
-READY_SECONDS = 180.0
-SLO_SECONDS = 300.0
+READY_SECONDS = 600.0
+SLO_SECONDS = 600.0
 CHATS = 2
 OPTIONS = {
     "linking": "model",

@@ -7,6 +7,7 @@ right, which nobody here asks for.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ import pytest
 
 from hexgen_celery.answers import Answer, Outcome
 from hexgen_celery.api import Question
+from hexgen_celery.cli.cluster_file import SMALL_MODEL_PIPELINE
 from hexgen_celery.demo import build_demo
 from hexgen_celery.evaluation.bird import load_bird
 from tests.vllm.serving import BLOCK_TOKENS, ServedModel
 from workers.vllm_cpu.pins import PROJECT
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 SLO_SECONDS = 600.0
 DATABASE = "superhero"
@@ -30,15 +32,12 @@ AT_ONCE = 2
 MOST_ROUNDS = 3
 STAGES = {"schema_linking", "candidate_generation", "self_correction", "evaluation"}
 OPTIONS = {
+    **tomllib.loads(SMALL_MODEL_PIPELINE)["pipeline"],
     "linking": "model",
-    "candidates": 7,
-    "correction_rounds": 1,
     "agreement": 0,
     "degrade": False,
-    "max_tokens": 128,
-    "temperature": 0.3,
-    "structured": True,
 }
+"""The demo's own, with nothing left out."""
 
 
 @dataclass(frozen=True)

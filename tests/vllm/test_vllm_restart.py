@@ -10,7 +10,7 @@ import pytest
 from hexgen_celery.api import Question
 from tests.vllm.serving import READY_SECONDS, ServedModel, until
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 
 def _server(processes: list[psutil.Process]) -> psutil.Process:

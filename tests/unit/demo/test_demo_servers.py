@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from hexgen_celery.cli import cluster_file
 from hexgen_celery.cli.cluster_file import SMALL_MODEL, cpu_vllm_cluster
-from hexgen_celery.cli.demo_servers import CPU_SLO, EMULATED_SLO, VLLM_CPU, choose_servers
+from hexgen_celery.cli.cpu_precision import BFLOAT16, FLOAT32, Precision
+from hexgen_celery.cli.demo_servers import (
+    CPU_SLO,
+    EMULATED_SLO,
+    VLLM_CPU,
+    ServerChoice,
+    choose_servers,
+)
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.settings import LlmSettings, Settings, load_settings
+from hexgen_celery.settings.questions import PipelineSettings
 from workers.vllm_command import vllm_command
 
 
@@ -50,4 +59,34 @@ def test_its_cluster_serves_the_model_of_make_model(settings: Settings) -> None:
     assert command.arguments[0].endswith(".venv-vllm/bin/vllm")
     assert command.arguments[2].endswith("build/models/smollm2")
     assert "--no-enable-chunked-prefill" in command.arguments
+
+
+def test_its_settings_suit_a_model_that_is_mostly_wrong(settings: Settings) -> None:
+    """More candidates than usual, shorter ones, and work is left out where the machine is slow."""
+    usual = PipelineSettings()
+    assert settings.pipeline.candidates > usual.candidates
+    assert settings.pipeline.max_tokens < usual.max_tokens
+    assert settings.pipeline.temperature < usual.temperature
     assert settings.pipeline.structured
+    assert settings.pipeline.degrade
+
+
+@pytest.mark.parametrize("precision", [BFLOAT16, FLOAT32])
+def test_its_server_computes_in_what_the_processor_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
+) -> None:
+    monkeypatch.setattr(cluster_file, "quick_precision", lambda: precision)
+    config = tmp_path / "cluster.toml"
+    config.write_text(cpu_vllm_cluster(tmp_path))
+    (pool,) = load_settings(config).pools
+    command = vllm_command(pool, pool.instances[0], load_profile(pool.profile))
+    place = command.arguments.index("--dtype")
+    assert command.arguments[place + 1] == precision.dtype
+    assert command.environment["VLLM_CPU_KVCACHE_SPACE"] == str(precision.kv_gib)
+
+
+def test_answers_are_judged_only_where_a_model_gave_them() -> None:
+    assert choose_servers(None, None, 1.0, LlmSettings(), VLLM_CPU).is_real
+    assert not choose_servers(None, None, 1.0, LlmSettings(), "emulated").is_real
+    assert ServerChoice(1.0, "http://gpu:8000", "m", "0.33.0").is_real
+    assert not ServerChoice(1.0, "http://gpu:8000", "m", "emulated-1").is_real
