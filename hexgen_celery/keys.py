@@ -68,7 +68,8 @@ class Keys:
     @property
     def records(self) -> str:
         """Stream: questions that began or ended and are not yet in the store; behind `:dropped` how
-        many were dropped unread (string), behind `:aside` those that cannot be stored (stream)."""
+        many were dropped unread and behind `:dropped_at` when the last was (strings), behind
+        `:aside` those that cannot be stored (stream)."""
         return self._key("records")
 
     @property

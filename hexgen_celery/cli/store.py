@@ -59,8 +59,7 @@ def status_command(cli: CliContext, as_json: bool) -> int:
     else:
         _show(shown)
     waiting = shown["waiting"] or {}
-    lost = bool(waiting.get("dropped") or waiting.get("aside"))
-    return 0 if shown["up_to_date"] and not lost else 1
+    return 0 if shown["up_to_date"] and not waiting.get("loses") else 1
 
 
 @store_group.command("prune")
@@ -84,6 +83,13 @@ def prune_command(cli: CliContext, as_json: bool) -> None:
 def retry_command(cli: CliContext) -> None:
     """Record again what was set aside because it could not be stored."""
     console.print(f"{_stream(cli.settings).try_again()} put back")
+
+
+@store_group.command("forget")
+@pass_cli
+def forget_command(cli: CliContext) -> None:
+    """Give up what was set aside: it is never recorded."""
+    console.print(f"{_stream(cli.settings).forget_aside()} forgotten")
 
 
 @store_group.command("alpha")
@@ -133,9 +139,11 @@ def _waiting(settings: Settings) -> dict[str, Any] | None:
         with naming_a_lost_broker():
             stream = _stream(settings)
             last = [asdict(one) for one in stream.aside(5)]
-            return {**asdict(stream.backlog()), "last_aside": last}
+            backlog = stream.backlog()
     except BrokerUnavailable:
         return None
+    told = {"dropped_text": backlog.dropped_text, "loses": backlog.loses}
+    return {**asdict(backlog), **told, "last_aside": last}
 
 
 def _stream(settings: Settings) -> RecordStream:
@@ -161,7 +169,7 @@ def _show(shown: dict[str, Any]) -> None:
         return
     console.print(
         f"{waiting['waiting']} wait in Redis, the oldest for {waiting['oldest_seconds']:.1f} s; "
-        f"{waiting['dropped']} were dropped unrecorded; {waiting['aside']} set aside"
+        f"{waiting['dropped_text']}; {waiting['aside']} set aside"
     )
     for one in waiting["last_aside"]:
         console.print(f"  {one['workflow_id']}: {one['reason']}", markup=False)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.health.outcome import Check, Verdict, failed, passed, warned
-from hexgen_celery.overview.counts import ClusterCounts, StoreBacklog
+from hexgen_celery.overview.counts import ClusterCounts
 from hexgen_celery.settings import Settings
+from hexgen_celery.store.stream import Backlog
 
 LAG_SECONDS = 60.0
 
@@ -18,7 +19,7 @@ def check_store(settings: Settings, counts: ClusterCounts) -> Iterator[Check]:
         return
     yield _tables(settings)
     yield _recorder(counts)
-    if counts.store.dropped or counts.store.aside:
+    if counts.store.loses:
         yield _losses(counts.store)
 
 
@@ -52,7 +53,7 @@ def _recorder(counts: ClusterCounts) -> Check:
     return passed("recorder", detail)
 
 
-def _losses(backlog: StoreBacklog) -> Check:
-    detail = f"{backlog.dropped} entries dropped unread, {backlog.aside} set aside"
-    hint = "`hexgen store status` says why; `hexgen store retry` tries those set aside again"
+def _losses(backlog: Backlog) -> Check:
+    detail = f"{backlog.dropped_text}, {backlog.aside} set aside"
+    hint = "`hexgen store status` says why; `hexgen store retry` or `forget` those set aside"
     return warned("store losses", detail, hint)

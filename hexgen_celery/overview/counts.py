@@ -21,6 +21,7 @@ from hexgen_celery.ledger import LedgerView, Load, ledger_view
 from hexgen_celery.names import ASK_QUEUE, DEFAULT_QUEUE, SQL_QUEUE
 from hexgen_celery.processes import ProcessRecord, parse_processes
 from hexgen_celery.settings import Settings
+from hexgen_celery.store.stream import Backlog, ask_backlog, backlog_of
 from hexgen_celery.transport.inspection import lists_of
 
 TENANT_FIELDS = 5000
@@ -68,17 +69,6 @@ class OutboxCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreBacklog:
-    """What is not in the store: entries that wait, the age of the oldest, how many were dropped
-    unread and how many set aside because they cannot be stored."""
-
-    waiting: int = 0
-    oldest_seconds: float = 0.0
-    dropped: int = 0
-    aside: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class TenantCounts:
     """Questions of a tenant by SLO class and what became of them (`MEASURES`)."""
 
@@ -104,7 +94,7 @@ class ClusterCounts:
     requests_running: int = 0
     leases_overdue: int = 0
     outbox: OutboxCounts = OutboxCounts()
-    store: StoreBacklog = StoreBacklog()
+    store: Backlog = field(default_factory=Backlog)
     timers_age_seconds: float | None = None
     dead_letters: int = 0
     events: int = 0
@@ -154,7 +144,7 @@ class CountsReader:
             requests_running=raw["running"],
             leases_overdue=self._overdue(now),
             outbox=_outbox(raw["outbox"], raw["outbox first"], ledger, now),
-            store=_store_backlog(raw, now),
+            store=backlog_of(raw, now),
             timers_age_seconds=now - int(swept) / MILLISECONDS if swept else None,
             dead_letters=raw["dead"],
             events=raw["events"],
@@ -184,10 +174,7 @@ class CountsReader:
                 "dead": pipeline.zcard(f"{keys.queue_root}:dead:since"),
                 "events": pipeline.xlen(keys.events),
                 "last event": pipeline.xrevrange(keys.events, count=1),
-                "records": pipeline.xlen(keys.records),
-                "records first": pipeline.xrange(keys.records, count=1),
-                "records dropped": pipeline.get(f"{keys.records}:dropped"),
-                "records aside": pipeline.xlen(f"{keys.records}:aside"),
+                **ask_backlog(pipeline, keys.records),
                 "calibration": pipeline.hget(keys.estimates, CALIBRATION),
                 **{f"list {name}": pipeline.llen(name) for name in _entrances()},
             }
@@ -293,18 +280,6 @@ def _outbox(
     due = first[0][1] / MILLISECONDS if first else now
     queued = sum(load.waiting for load in ledger.queues.values())
     return OutboxCounts(entries, max(0, entries - queued), max(0.0, now - due))
-
-
-def _store_backlog(raw: Mapping[str, Any], now: float) -> StoreBacklog:
-    """A stream's entries are named by the millisecond in which they were added."""
-    first = raw["records first"]
-    since = int(first[0][0].partition("-")[0]) / MILLISECONDS if first else now
-    return StoreBacklog(
-        raw["records"],
-        max(0.0, now - since),
-        int(raw["records dropped"] or 0),
-        raw["records aside"],
-    )
 
 
 def _calibration(text: str | None) -> dict[str, Calibration]:

@@ -8,7 +8,7 @@ it is silent for long.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ GROUP = "recorder"
 BEGIN, END = "begin", "end"
 SILENT_MS = 60_000
 ASIDE_KEPT = 1000
+LATELY_SECONDS = 3600.0
 _REASON_CHARACTERS = 500
 _FIELDS = ("w", "k", "s", "t")
 
@@ -49,12 +50,51 @@ class SetAside:
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """What is not in the store: entries that wait, the age of the oldest (seconds), how many were
-    dropped unread because too many waited, how many were set aside."""
+    ever dropped unread because too many waited, how many are set aside because they cannot be
+    stored, and when the last was dropped (seconds ago; None: never, or before that was noted)."""
 
-    waiting: int
-    oldest_seconds: float
-    dropped: int
-    aside: int
+    waiting: int = 0
+    oldest_seconds: float = 0.0
+    dropped: int = 0
+    aside: int = 0
+    dropped_seconds: float | None = None
+
+    @property
+    def loses(self) -> bool:
+        """Whether something is set aside, or was dropped within `LATELY_SECONDS`."""
+        lately = self.dropped_seconds is not None and self.dropped_seconds <= LATELY_SECONDS
+        return lately or self.aside > 0
+
+    @property
+    def dropped_text(self) -> str:
+        """How many were dropped, and when the last."""
+        text = f"{self.dropped} dropped unrecorded"
+        ago = self.dropped_seconds
+        return text if ago is None else f"{text} (the last {ago / 60:.0f} min ago)"
+
+
+def ask_backlog(pipeline: Any, key: str) -> dict[str, Any]:
+    """Ask for the backlog of the stream `key`; what was asked, by name and in order."""
+    return {
+        "records waiting": pipeline.xlen(key),
+        "records first": pipeline.xrange(key, count=1),
+        "records dropped": pipeline.get(f"{key}:dropped"),
+        "records dropped at": pipeline.get(f"{key}:dropped_at"),
+        "records aside": pipeline.xlen(f"{key}:aside"),
+    }
+
+
+def backlog_of(answers: Mapping[str, Any], now: float) -> Backlog:
+    """The backlog by Redis' answers at `now`: an entry's name begins with its millisecond."""
+    first, gone_at = answers["records first"], answers["records dropped at"]
+    since = int(first[0][0].partition("-")[0]) / 1000 if first else now
+    return Backlog(
+        answers["records waiting"],
+        max(0.0, now - since),
+        int(answers["records dropped"] or 0),
+        answers["records aside"],
+        max(0.0, now - float(gone_at)) if gone_at else None,
+    )
 
 
 class RecordStream:
@@ -67,10 +107,6 @@ class RecordStream:
         self._client = client
         self._key = keys.records
         self._consumer = consumer
-
-    @property
-    def _dropped(self) -> str:
-        return f"{self._key}:dropped"
 
     @property
     def _aside(self) -> str:
@@ -128,16 +164,20 @@ class RecordStream:
                 pipeline.execute()
         return len(rows)
 
+    def forget_aside(self) -> int:
+        """Delete all that was set aside; how many entries that were."""
+        with self._client.pipeline(transaction=True) as pipeline:
+            pipeline.xlen(self._aside)
+            pipeline.delete(self._aside)
+            count, _ = pipeline.execute()
+        return int(count)
+
     def backlog(self) -> Backlog:
         """What is not in the store."""
         with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.xlen(self._key)
-            pipeline.xrange(self._key, count=1)
-            pipeline.get(self._dropped)
-            pipeline.xlen(self._aside)
-            waiting, oldest, dropped, aside = pipeline.execute()
-        age = time.time() - int(oldest[0][0].split("-")[0]) / 1000 if oldest else 0.0
-        return Backlog(int(waiting), max(0.0, age), int(dropped or 0), int(aside))
+            asked = ask_backlog(pipeline, self._key)
+            answers = dict(zip(asked, pipeline.execute(), strict=True))
+        return backlog_of(answers, time.time())
 
     def _read(self, start: str, count: int, block: int | None) -> list[Entry]:
         streams: dict[Any, Any] = {self._key: start}

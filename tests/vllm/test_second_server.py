@@ -22,6 +22,7 @@ import pytest
 
 from hexgen_celery.answers import NoAnswer, Outcome
 from hexgen_celery.api import Client, Question
+from hexgen_celery.cli.cpu_precision import quick_precision
 from hexgen_celery.cli.local_cluster import LocalCluster
 from hexgen_celery.demo import build_demo
 from hexgen_celery.demo.build import data_directory
@@ -69,6 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = _free_port()
     command = [str(environment.DIRECTORY / "bin" / "transformers"), "serve", MODEL]
     command += ["--host", HOST, "--port", str(port), "--device", "cpu"]
+    command += ["--dtype", quick_precision().dtype]
     variables = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "OMP_NUM_THREADS": "1"}
     log = home / "server.log"
     with log.open("wb") as output:

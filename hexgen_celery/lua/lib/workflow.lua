@@ -49,13 +49,16 @@ local function trace(event, facts)
 end
 
 -- A beginning or an end, for the store. The recorder deletes what it has stored, so that the length
--- is what waits; what does not fit any more is counted.
+-- is what waits; what does not fit any more is counted, with the time of the last.
 local function record(kind)
   if not P.records then return end
   local status = redis.call('HGET', WORKFLOW, 'status')
   redis.call('XADD', P.records, '*', 'w', ID, 'k', kind, 's', status, 't', stamp)
   local dropped = redis.call('XTRIM', P.records, 'MAXLEN', P.records_kept)
-  if dropped > 0 then redis.call('INCRBY', P.records .. ':dropped', dropped) end
+  if dropped > 0 then
+    redis.call('INCRBY', P.records .. ':dropped', dropped)
+    redis.call('SET', P.records .. ':dropped_at', stamp)
+  end
 end
 
 local function is_running()

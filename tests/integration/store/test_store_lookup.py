@@ -191,6 +191,10 @@ def test_the_store_shows_what_it_holds_and_what_waits(
     assert hexgen("store", "retry") == 0
     assert "1 put back" in capsys.readouterr().out
     assert RecordStream(redis_client, keys).backlog().waiting == 1
+    redis_client.xadd(f"{keys.records}:aside", aside)
+    assert hexgen("store", "forget") == 0
+    assert "1 forgotten" in capsys.readouterr().out
+    assert hexgen("store", "status") == 0
 
 
 def test_the_store_is_migrated_and_pruned_by_command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,10 +14,11 @@ from sqlalchemy import Engine
 
 from hexgen_celery.coordination import Coordinator
 from hexgen_celery.keys import Keys
+from hexgen_celery.overview.counts import CountsReader
 from hexgen_celery.settings import Settings
 from hexgen_celery.store.reading import StoreReader
 from hexgen_celery.store.recording import Recording
-from hexgen_celery.store.stream import GROUP, RecordStream
+from hexgen_celery.store.stream import GROUP, Backlog, RecordStream
 from hexgen_celery.trace import TraceReader
 from hexgen_celery.workflows.definition import Json
 from tests.integration.coordination.support import (
@@ -295,7 +297,11 @@ def test_more_than_may_wait_is_dropped_oldest_first_and_counted(
     coordinator = Coordinator(redis_client, keys, settings, {"dag": Dag()}, broker)
     names = [ask(coordinator, broker) for _ in range(4)]
     backlog = RecordStream(redis_client, keys).backlog()
-    assert (backlog.waiting, backlog.dropped) == (4, 4)
+    assert (backlog.waiting, backlog.dropped, backlog.loses) == (4, 4, True)
+    assert backlog.dropped_seconds is not None
+    assert 0 <= backlog.dropped_seconds < 60
+    counted = CountsReader(redis_client, settings).read().store
+    assert replace(counted, oldest_seconds=0.0, dropped_seconds=0.0) == Backlog(4, 0.0, 4, 0, 0.0)
     entries = cast("list[tuple[str, dict[str, str]]]", redis_client.xrange(keys.records))
     waiting = {fields["w"] for _, fields in entries}
     assert waiting == set(names[2:])

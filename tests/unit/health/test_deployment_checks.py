@@ -18,12 +18,12 @@ from hexgen_celery.overview.counts import (
     InstanceCounts,
     OutboxCounts,
     PoolCounts,
-    StoreBacklog,
 )
 from hexgen_celery.processes import ProcessRecord
 from hexgen_celery.settings import InstanceSettings, MetricsSettings, PoolSettings, Settings
 from hexgen_celery.store.engine import open_store
 from hexgen_celery.store.schema import migrate
+from hexgen_celery.store.stream import LATELY_SECONDS, Backlog
 
 QUEUE = "gpu.a100.x"
 
@@ -163,12 +163,29 @@ def _store_checks(settings: Settings, counts: ClusterCounts) -> dict[str, Check]
 
 
 def test_a_store_that_is_behind_or_lost_something_is_told(settings: Settings) -> None:
-    behind = replace(HEALTHY, store=StoreBacklog(9, 300.0, 5, 2))
+    behind = replace(HEALTHY, store=Backlog(9, 300.0, 5, 2, 120.0))
     found = _store_checks(settings, behind)
     assert found["recorder"].verdict is Verdict.WARNING
     assert "300 s" in found["recorder"].detail
-    assert "5 entries dropped" in found["store losses"].detail
+    assert found["store losses"].detail == "5 dropped unrecorded (the last 2 min ago), 2 set aside"
     assert found["store"].verdict is Verdict.WARNING, "there is no file yet"
+
+
+@pytest.mark.parametrize(
+    ("backlog", "told"),
+    [
+        (Backlog(dropped=5, dropped_seconds=LATELY_SECONDS), True),
+        (Backlog(dropped=5, dropped_seconds=LATELY_SECONDS + 1), False),
+        (Backlog(dropped=5), False),
+        (Backlog(aside=1), True),
+        (Backlog(), False),
+    ],
+)
+def test_losses_are_told_until_an_hour_after_the_last_or_something_is_done(
+    settings: Settings, backlog: Backlog, told: bool
+) -> None:
+    found = _store_checks(settings, replace(HEALTHY, store=backlog))
+    assert ("store losses" in found) is told
 
 
 def test_the_version_of_the_store_is_compared(settings: Settings) -> None:
