@@ -27,7 +27,7 @@ FLOAT32 = Precision("float32", 2)
 def quick_precision(cpuinfo: Path = _CPUINFO) -> Precision:
     """bfloat16 where the processor multiplies it by itself; else float32.
 
-    A processor without such instructions takes thirty times as long for a prompt in bfloat16.
+    Without such instructions a prompt in bfloat16 takes several times as long as in float32.
     """
     try:
         has_units = _BFLOAT16_UNITS.search(cpuinfo.read_text(encoding="utf-8"))
