@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from hexgen_celery.cli.context import CliContext
+from hexgen_celery.cli.imports import import_quickly
 from hexgen_celery.cli.interrupt import Interrupt
 
 
@@ -24,7 +24,7 @@ class LazyCommand:
         """Import and return the command."""
         module, _, attribute = self.place.partition(":")
         with Interrupt(raising=True) as interrupt:
-            command = getattr(importlib.import_module(module), attribute)
+            command = getattr(import_quickly(module), attribute)
             interrupt.check()
         if not isinstance(command, click.Command):
             raise TypeError(f"{self.place} is not a command")
