@@ -62,7 +62,7 @@ def _validated(values: dict[str, Any]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise invalid_settings(error, Settings) from error
+        raise invalid_settings(error, Settings, os.environ) from error
     except SettingsError as error:
         raise InvalidSettings(
             f"a setting in the environment cannot be read: {error}",

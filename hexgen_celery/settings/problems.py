@@ -35,19 +35,32 @@ def misspelt_variable(names: Iterable[str], settings: type[BaseModel]) -> Invali
         if name in flat:
             return _misspelt(variable, f"write it as {PREFIX}{flat[name]}")
         if DELIMITER in name and section not in settings.model_fields:
-            return _misspelt(variable, f"{_guess(section, sections)}{_REFERENCE}")
+            return _misspelt(variable, f"{_guess_variable(name, sections)}{_REFERENCE}")
     return None
 
 
-def invalid_settings(error: ValidationError, settings: type[BaseModel]) -> InvalidSettings:
-    """The most telling problem: an unknown name before what is missing because of it."""
+def invalid_settings(
+    error: ValidationError, settings: type[BaseModel], environment: Iterable[str] = ()
+) -> InvalidSettings:
+    """The most telling problem: an unknown name before what is missing because of it.
+
+    Where one of the variables named in `environment` made it, the hint says which: the
+    configuration file may be blameless.
+    """
     problems = sorted(error.errors(), key=lambda problem: problem["type"] != _UNKNOWN)
-    place = ".".join(str(part) for part in problems[0]["loc"]) or "configuration"
+    location = [str(part) for part in problems[0]["loc"]]
+    place = ".".join(location) or "configuration"
+    source = _source(location, environment)
     if problems[0]["type"] != _UNKNOWN:
         message = problems[0]["msg"].removeprefix("Value error, ")
-        return InvalidSettings(f"{place}: {message}", field=place, hint=_REFERENCE)
-    guess = _guess(str(problems[0]["loc"][-1]), _names(settings))
-    return InvalidSettings(f"unknown setting {place}", field=place, hint=f"{guess}{_REFERENCE}")
+        return InvalidSettings(f"{place}: {message}", field=place, hint=f"{source}{_REFERENCE}")
+    hint = f"{source}{_guess(location[-1], _names(settings))}{_REFERENCE}"
+    return InvalidSettings(f"unknown setting {place}", field=place, hint=hint)
+
+
+def _source(location: list[str], environment: Iterable[str]) -> str:
+    variable = PREFIX + DELIMITER.join(location).upper()
+    return next((f"{name} sets it; " for name in environment if name.upper() == variable), "")
 
 
 def _misspelt(variable: str, hint: str) -> InvalidSettings:
@@ -57,6 +70,13 @@ def _misspelt(variable: str, hint: str) -> InvalidSettings:
 def _guess(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}? " if near else ""
+
+
+def _guess_variable(name: str, sections: Iterable[str]) -> str:
+    """The variable with the section that was probably meant, whatever stands behind it."""
+    section, _, rest = name.partition(DELIMITER)
+    near = difflib.get_close_matches(section.lower(), list(sections), n=1)
+    return f"did you mean {PREFIX}{near[0].upper()}{DELIMITER}{rest}? " if near else ""
 
 
 def _sections(settings: type[BaseModel]) -> Mapping[str, Mapping[str, Any]]:

@@ -58,7 +58,7 @@ def test_an_instance_must_not_be_dead_between_two_heartbeats(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("variable", "hint"),
     [
-        ("HEXGEN_BROKR__URL", "did you mean broker?"),
+        ("HEXGEN_BROKR__URL", "did you mean HEXGEN_BROKER__URL?"),
         ("HEXGEN_BROKER_URL", "write it as HEXGEN_BROKER__URL"),
         ("hexgen_sql_max_rows", "write it as HEXGEN_SQL__MAX_ROWS"),
         ("HEXGEN_ZZZ__YYY", "see docs/configuration.md"),
@@ -71,6 +71,22 @@ def test_a_variable_that_sets_nothing_is_refused(
     with pytest.raises(InvalidSettings, match=f"{variable} sets nothing") as caught:
         load_settings()
     assert caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("HEXGEN_SQL__PROCESES", "unknown setting sql.proceses"),
+        ("hexgen_sql__processes", "sql.processes: "),
+    ],
+)
+def test_a_variable_that_is_to_blame_is_named(
+    variable: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "three")
+    with pytest.raises(InvalidSettings, match=message) as caught:
+        load_settings()
+    assert caught.value.hint.startswith(f"{variable} sets it; ")
 
 
 @pytest.mark.parametrize(
