@@ -238,4 +238,6 @@ class Announcer:
             log.info("instance changes state", before=self._record.state, state=state, why=reason)
             if state is InstanceState.READY:
                 self._record = replace(self._record, epoch=time.time())
+        elif reason != self._record.reason:
+            log.warning("instance is still not ready", state=state, why=reason)
         self._record = replace(self._record, state=state, reason=reason)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import redis
@@ -94,6 +95,19 @@ def test_an_instance_is_ready_once_a_probe_was_completed_and_as_long_as_requests
     announcer.stop()
     assert directory.withdrawn[-1] == "a1"
     assert not _ready(announcer)
+
+
+def test_a_server_that_was_never_there_is_told_once_in_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, directory, server = Mock(), _Directory(), _Server()
+    monkeypatch.setattr("workers.instances.log", log)
+    server.trouble = ModelUnavailable("nobody is there")
+    announcer = Announcer(directory, RECORD, server, interval_seconds=0.01)
+    announcer.start()
+    directory.wait_until(lambda: sum("nobody" in each.reason for each in directory.announced) > 2)
+    announcer.stop()
+    assert [call.kwargs["why"] for call in log.warning.call_args_list] == ["nobody is there"]
 
 
 def test_what_a_silent_server_holds_is_broken_off() -> None:
