@@ -114,7 +114,7 @@ def show_report(console: Console, report: DemoReport) -> None:
     )
     if report.right is not None:
         console.print(
-            f"{report.right} of {slo.questions} right: their rows are those of the gold SQL",
+            f"{report.right} of {slo.questions} right (the rows of the gold SQL)",
             style="bold",
         )
     console.print(f"latency P50 {seconds(slo.p50_seconds)}, P95 {seconds(slo.p95_seconds)}")
