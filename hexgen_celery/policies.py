@@ -63,12 +63,21 @@ def scope(model: str = "", tenant: str = "") -> str:
     return f"{tenant}@{model}"
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPolicies:
+    """By scope: the policies that can be used, and why others cannot. Routers pass those over."""
+
+    usable: dict[str, PolicyChoice] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)
+
+
 class PolicyStore:
     """Reads and changes the policies in force."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._key = keys.policies
+        self._named: dict[str, str] = {}
 
     def set(self, choice: PolicyChoice, *, model: str = "", tenant: str = "") -> None:
         """Put `choice` in force for the requests of `tenant` for `model` (empty: all).
@@ -84,9 +93,26 @@ class PolicyStore:
         return bool(self._client.hdel(self._key, scope(model, tenant)))
 
     def read(self) -> dict[str, PolicyChoice]:
-        """Everything that was set, by scope."""
-        stored = cast("dict[str, str]", self._client.hgetall(self._key))
-        return {name: PolicyChoice.from_json(text) for name, text in stored.items()}
+        """What is in force, by scope. What routers cannot use is named once, and left out."""
+        stored = self.stored()
+        for name, why in stored.unusable.items():
+            if self._named.get(name) != why:
+                log.warning("a stored policy cannot be used", scope=name, error=why)
+        self._named = stored.unusable
+        return stored.usable
+
+    def stored(self) -> StoredPolicies:
+        """Everything that was set."""
+        stored = StoredPolicies()
+        for name, text in cast("dict[str, str]", self._client.hgetall(self._key)).items():
+            try:
+                choice = PolicyChoice.from_json(text)
+                choice.build(random.Random(0))
+            except (InvalidSettings, ValueError) as error:
+                stored.unusable[name] = str(error)
+            else:
+                stored.usable[name] = choice
+        return stored
 
 
 class PolicyBook:

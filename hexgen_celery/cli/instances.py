@@ -104,9 +104,10 @@ def policy_group(context: click.Context) -> None:
         configured = cli.settings.router
         rows = [("configured", configured.dispatch, json.dumps(configured.parameters))]
         with connect(resolve_broker(cli.settings)) as client:
-            stored = PolicyStore(client, Keys(cli.settings.broker.prefix)).read()
-        for name, c in stored.items():
+            stored = PolicyStore(client, Keys(cli.settings.broker.prefix)).stored()
+        for name, c in stored.usable.items():
             rows.append((_named(name), c.dispatch, json.dumps(dict(c.parameters))))
+        rows += [(_named(name), "not usable", why) for name, why in stored.unusable.items()]
         console.print(table("", ("for", "policy", "parameters"), rows))
 
 

@@ -116,6 +116,17 @@ def test_a_policy_is_set_shown_and_cleared(redis_client: redis.Redis) -> None:
     assert "nothing was set" in _hexgen("policy", "clear").output
 
 
+def test_a_stored_policy_that_cannot_be_used_is_named_beside_the_others(
+    redis_client: redis.Redis,
+) -> None:
+    assert _hexgen("policy", "set", "round-robin").exit_code == 0
+    redis_client.hset(KEYS.policies, mapping={"t@": "no json", "u@": '{"dispatch": "psychic"}'})
+    shown = _hexgen("policy")
+    assert shown.exit_code == 0, shown.exception
+    assert {"round-robin", "t@", "u@", "'psychic';"} <= set(shown.output.split())
+    assert shown.output.count("not usable") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

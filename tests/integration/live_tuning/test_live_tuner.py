@@ -69,6 +69,16 @@ def test_a_better_weight_is_put_in_force_with_its_prediction(ground: Ground) -> 
     assert [instance.name for instance in plan.fleet.instances] == ["i1"]
 
 
+@pytest.mark.parametrize("text", ["no json", PolicyChoice("psychic").to_json()])
+def test_a_stored_policy_that_cannot_be_used_does_not_end_tuning(ground: Ground, text: str) -> None:
+    """Routers pass it over too, so that what holds otherwise is the incumbent."""
+    ground.client.hset(ground.keys.policies, scope(), text)
+    ground.answer()
+    entry = _tick(ground, Simulator(0.6, 1.5))
+    assert entry.incumbent["dispatch"] == ground.settings.router.dispatch
+    assert ground.policies.read()[scope()].parameters["alpha"] == 0.6
+
+
 def test_a_tuner_that_took_too_long_leaves_the_lock_of_the_next_alone(ground: Ground) -> None:
     ground.answer()
     simulator = Simulator(0.6, 1.0)
