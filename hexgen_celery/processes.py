@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 import redis
+import structlog
 
 from hexgen_celery.instances import redis_seconds
 from hexgen_celery.keys import Keys
 from hexgen_celery.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 ANNOUNCE_SECONDS = 5.0
 SILENT_SECONDS = 4 * ANNOUNCE_SECONDS
@@ -20,6 +23,7 @@ SILENT_SECONDS = 4 * ANNOUNCE_SECONDS
 
 _OF_ONE_HOST = {"log", "up", "metrics", "llm", "broker", "emulator"}
 _FINGERPRINT_BYTES = 6
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,25 @@ def settings_fingerprint(settings: Settings) -> str:
 
 
 def parse_processes(values: Iterable[str | bytes]) -> list[ProcessRecord]:
-    """The records in JSON `values`, by name; fields of other versions are left out."""
-    return sorted(map(_parsed, values), key=lambda record: record.worker)
+    """The records in JSON `values`, by name; fields of other versions are left out, and so is,
+    with a warning, what is no record: one such announcement must not hide all the others."""
+    known = (record for record in map(_parsed, values) if record is not None)
+    return sorted(known, key=lambda record: record.worker)
 
 
-def _parsed(value: str | bytes) -> ProcessRecord:
-    known: dict[str, Any] = cast("dict[str, Any]", json.loads(value))
-    return ProcessRecord(**{name: each for name, each in known.items() if name in _FIELDS})
+def _parsed(value: str | bytes) -> ProcessRecord | None:
+    try:
+        known = cast("dict[str, Any]", json.loads(value))
+        return _checked({name: each for name, each in known.items() if name in _FIELDS})
+    except (ValueError, TypeError, AttributeError) as error:
+        log.warning("a process is left out", record=value[:_SHOWN], error=str(error))
+        return None
+
+
+def _checked(known: dict[str, Any]) -> ProcessRecord:
+    """The record; its fields may hold anything that JSON can."""
+    beat = float(known.pop("beat", 0.0))
+    wrong = [name for name, each in known.items() if not isinstance(each, str)]
+    if wrong:
+        raise TypeError(f"{', '.join(wrong)}: no text")
+    return ProcessRecord(**known, beat=beat)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+import structlog
 
 from hexgen_celery.keys import Keys
 from hexgen_celery.metrics.targets import scrape_targets
@@ -46,6 +47,34 @@ def test_a_process_that_fell_silent_is_forgotten(redis_client: redis.Redis, keys
     redis_client.hset(keys.processes, "sql-1@h", json.dumps(stored))
     assert directory.alive() == []
     assert redis_client.hlen(keys.processes) == 0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "{no JSON",
+        "[]",
+        "null",
+        '"text"',
+        '{"kind": "sql"}',
+        '{"worker": "x@h", "kind": "sql", "version": "1", "fingerprint": "f", "beat": "never"}',
+        '{"worker": null, "kind": "sql", "version": "1", "fingerprint": "f", "beat": 1e12}',
+    ],
+)
+def test_what_is_no_record_hides_no_other_process(
+    redis_client: redis.Redis, keys: Keys, settings: Settings, odd: str
+) -> None:
+    directory = ProcessDirectory(redis_client, keys)
+    directory.announce(RECORD, "h:9464")
+    redis_client.hset(keys.processes, "odd@h", odd)
+    with structlog.testing.capture_logs() as logs:
+        (found,) = directory.alive()
+    assert found.worker == RECORD.worker
+    assert [each.worker for each in CountsReader(redis_client, settings).read().processes] == [
+        RECORD.worker
+    ]
+    (line,) = [each for each in logs if each["event"] == "a process is left out"]
+    assert line["record"] == odd
 
 
 def test_presence_announces_endpoint_and_withdraws(
