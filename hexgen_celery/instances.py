@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, cast
 
 import redis
+import structlog
 
 from hexgen_celery.keys import Keys
 
+log = structlog.get_logger(__name__)
+
 MICROSECONDS = 1_000_000
+_SHOWN = 200
 
 
 class InstanceState(StrEnum):
@@ -77,6 +82,15 @@ class InstanceRecord:
 
 
 _FIELDS = frozenset(field.name for field in fields(InstanceRecord))
+_STATES = frozenset(InstanceState)
+_NUMBER = (int, float)
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("name", "queue", "gpu", "model", "profile", "url"), str),
+    **dict.fromkeys(("worker", "state", "reason"), str),
+    **dict.fromkeys(("beat", "epoch", "speed"), _NUMBER),
+    "concurrency": int,
+    "max_model_len": (int, type(None)),
+}
 
 
 def own_queue(pool_queue: str, instance: str) -> str:
@@ -137,12 +151,44 @@ def redis_seconds(answer: Any) -> float:
     return float(seconds) + float(microseconds) / MICROSECONDS
 
 
-def parse_record(value: str | bytes) -> InstanceRecord:
-    """The record in JSON `value`; fields of other versions are left out."""
-    known = {name: each for name, each in json.loads(value).items() if name in _FIELDS}
-    return InstanceRecord(**{**known, "tags": tuple(known.get("tags", ()))})
+def parse_record(value: str | bytes) -> InstanceRecord | None:
+    """The record in JSON `value`; fields of other versions are left out.
+
+    None, with a warning, for what is no record, such as that of another release without one of the
+    fields: one such announcement must not hide all the others. A state of another release is down.
+    """
+    known: object = None
+    try:
+        known = json.loads(value)
+        return _checked(cast("dict[str, Any]", known))
+    except (ValueError, TypeError, AttributeError) as error:
+        name = known.get("name") if isinstance(known, dict) else value[:_SHOWN]
+        _warn_once(str(name), str(error))
+        return None
 
 
 def parse_records(values: Iterable[str | bytes]) -> list[InstanceRecord]:
-    """The records in JSON `values`, by name."""
-    return sorted(map(parse_record, values), key=lambda record: record.name)
+    """The records in JSON `values`, by name; what is no record is left out."""
+    known = (record for record in map(parse_record, values) if record is not None)
+    return sorted(known, key=lambda record: record.name)
+
+
+def _checked(announced: dict[str, Any]) -> InstanceRecord:
+    """The record; its fields may hold anything that JSON can."""
+    known = {name: each for name, each in announced.items() if name in _FIELDS}
+    record = InstanceRecord(**{**known, "tags": tuple(known.get("tags", ()))})
+    wrong = [name for name, kind in _KINDS.items() if not isinstance(getattr(record, name), kind)]
+    if not all(isinstance(tag, str) for tag in record.tags):
+        wrong.append("tags")
+    if wrong:
+        raise TypeError(f"{', '.join(wrong)}: of another kind than expected")
+    if record.state in _STATES:
+        return record
+    reason = f"its worker says {record.state!r}, a state that this release does not know"
+    return replace(record, state=InstanceState.DOWN, reason=reason)
+
+
+@lru_cache(maxsize=1000)
+def _warn_once(name: str, error: str) -> None:
+    """Once in a process: it is announced again with every heartbeat."""
+    log.warning("an instance is left out", instance=name, error=error)

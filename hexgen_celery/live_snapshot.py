@@ -81,7 +81,8 @@ class SnapshotReader:
         if lines == known_lines:
             return records
         known = self._records
-        self._records = {text: known.get(text) or parse_record(text) for text in lines.split("\n")}
+        found = {text: known.get(text) or parse_record(text) for text in lines.split("\n")}
+        self._records = {text: record for text, record in found.items() if record is not None}
         records = tuple(sorted(self._records.values(), key=lambda record: record.name))
         self._parsed = (lines, records)
         return records
