@@ -19,6 +19,7 @@ from hexgen_celery.health.redis_program import find_redis_program
 from hexgen_celery.health.redis_server import check_redis
 from hexgen_celery.health.store import check_store
 from hexgen_celery.llm import ChatRequest, LlmClient
+from hexgen_celery.logs import mask_text
 from hexgen_celery.settings import Settings
 from hexgen_celery.sql.file_sight import SIGHT, problem_with
 
@@ -50,7 +51,9 @@ def check_all(settings: Settings) -> Iterator[Check]:
         yield from _workers(answering)
         yield from check_strangers(answering, counts.processes)
         yield from check_deployment(client.settings, counts)
-        yield from _databases(client, sum(each.kind == "sql" for each in counts.processes))
+        yield from _databases(
+            client, [each.worker for each in counts.processes if each.kind == "sql"]
+        )
         yield from check_store(client.settings, counts)
     yield from _instances(settings)
 
@@ -82,7 +85,8 @@ def _broker(settings: Settings) -> tuple[Check, Client | None]:
     major, minor = (int(part) for part in server.split(".")[:2])
     if (major, minor) < OLDEST_REDIS:
         return Check("broker", Verdict.FAILED, f"Redis {server}", "use Redis ≥ 6.2"), None
-    return Check("broker", Verdict.OK, f"Redis {server}"), client
+    where = mask_text(client.settings.broker.url.get_secret_value())
+    return Check("broker", Verdict.OK, f"Redis {server} at {where}"), client
 
 
 def _clock(client: Client) -> Check:
@@ -109,7 +113,7 @@ def _workers(names: list[str]) -> Iterator[Check]:
             yield Check(f"{kind} workers", Verdict.FAILED, "none answers", hint)
 
 
-def _databases(client: Client, sql_workers: int) -> Iterator[Check]:
+def _databases(client: Client, sql_workers: list[str]) -> Iterator[Check]:
     entries = client.databases()
     if not entries:
         yield Check("databases", Verdict.WARNING, "none", "register one with `hexgen db add PATH`")
@@ -121,9 +125,14 @@ def _databases(client: Client, sql_workers: int) -> Iterator[Check]:
         )
 
 
-def _seen_by_sql_workers(client: Client, workers: int) -> dict[str, dict[str, str]]:
-    """What each sql worker says of its files: worker → database → problem, or ""."""
-    replies = client.app.control.broadcast(SIGHT, reply=True, timeout=PING_SECONDS, limit=workers)
+def _seen_by_sql_workers(client: Client, workers: list[str]) -> dict[str, dict[str, str]]:
+    """What each sql worker says of its files: worker → database → problem, or "".
+
+    Only they are asked: others know no such command, log a traceback and may answer first.
+    """
+    replies = client.app.control.broadcast(
+        SIGHT, reply=True, timeout=PING_SECONDS, limit=len(workers), destination=workers
+    )
     return {worker: known for reply in replies or [] for worker, known in reply.items()}
 
 

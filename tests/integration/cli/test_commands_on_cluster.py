@@ -223,6 +223,7 @@ def test_doctor_finds_a_healthy_cluster(cluster: RunningCluster, shown: Any) -> 
     assert all(check["verdict"] == "ok" for check in checks.values()), checks
     assert "emulated" in checks["instance a100-1"]["detail"]
     assert {"broker", "clock", "control workers", "database cities"} <= set(checks)
+    assert " at redis://" in checks["broker"]["detail"]
     assert cluster.hexgen("doctor") == 0
     assert "✓ llm workers" in shown.text
 
@@ -238,8 +239,8 @@ def test_doctor_finds_a_database_that_is_one_no_more(
         cluster.hexgen("doctor")
         assert f"database spoilt: {file} is no SQLite database any more" in shown.text
         file.unlink()
-        cluster.hexgen("doctor")
-        assert f"database spoilt: no file here at {file}" in shown.text
+        assert cluster.hexgen("doctor") == 1
+        assert f"✗ database spoilt: no file here at {file} (sql-" in shown.text
     finally:
         cluster.hexgen("db", "remove", "spoilt")
 
