@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import redis
 import structlog
-from redis.exceptions import LockError
 
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.errors import InvalidWorkload
@@ -21,6 +19,7 @@ from hexgen_celery.live_tuning.past import LiveFleet, live_fleet, measured_outco
 from hexgen_celery.live_tuning.review import ReviewRules, next_backoff
 from hexgen_celery.live_tuning.scopes import TuningScope, for_model, of_scope, scopes_of
 from hexgen_celery.live_tuning.steady import SteadyCluster
+from hexgen_celery.live_tuning.turn import tuners_turn
 from hexgen_celery.policies import PolicyStore
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.settings import Settings
@@ -40,9 +39,6 @@ from hexgen_celery.tuning import (
 log = structlog.get_logger(__name__)
 
 Tune = Callable[[TuningPlan], Tuning]
-
-# A tuner that died must not keep others out for longer than a simulation can take.
-LOCK_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +93,17 @@ class LiveTuner:
         Raises:
             redis.RedisError: Redis is away.
         """
-        lock = self._client.lock(self._lock, timeout=LOCK_SECONDS)
-        if not lock.acquire(blocking=False):
-            return []
-        try:
-            alive = self._alive()
-            changed_at = self._steady.since(alive, self._clock.now())
-            decided = [
-                self._look(scope, alive, changed_at)
-                for scope in scopes_of(alive, self._settings.tuner.tenants)
-            ]
-            return [entry for entry in decided if entry is not None]
-        finally:
-            # One that took longer has lost it, perhaps to another.
-            with contextlib.suppress(LockError):
-                lock.release()
+        with tuners_turn(self._client, self._lock) as mine:
+            return self._tuned_scopes() if mine else []
+
+    def _tuned_scopes(self) -> list[TuningEntry]:
+        alive = self._alive()
+        changed_at = self._steady.since(alive, self._clock.now())
+        decided = [
+            self._look(scope, alive, changed_at)
+            for scope in scopes_of(alive, self._settings.tuner.tenants)
+        ]
+        return [entry for entry in decided if entry is not None]
 
     def _look(
         self, scope: TuningScope, alive: Sequence[InstanceRecord], changed_at: float

@@ -9,6 +9,7 @@ import pytest
 
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord
 from hexgen_celery.live_tuning import LiveTuner, TuningEntry
+from hexgen_celery.live_tuning.turn import tuners_turn
 from hexgen_celery.policies import PolicyChoice, scope
 from hexgen_celery.settings import TunerSettings
 from hexgen_celery.simulator import Choice
@@ -94,6 +95,30 @@ def test_a_tuner_that_took_too_long_leaves_the_lock_of_the_next_alone(ground: Gr
     ground.clock.advance(60)
     ground.tuner(simulator).tick()
     assert not ground.client.exists(ground.keys.tuning)
+
+
+def test_a_tuner_that_dies_at_work_keeps_others_out_for_a_minute_at_most(ground: Ground) -> None:
+    ground.answer()
+    simulator, left = Simulator(0.6, 1.0), []
+
+    def observed(plan: TuningPlan) -> Tuning:
+        left.append(ground.client.ttl(ground.keys.tuning))
+        return simulator(plan)
+
+    ground.tuner(observed).tick()
+    (seconds,) = left
+    assert 0 < seconds <= 60
+
+
+def test_a_turn_lasts_as_long_as_its_work(ground: Ground) -> None:
+    key, seconds = ground.keys.tuning, 1.0
+    with tuners_turn(ground.client, key, seconds) as mine:
+        assert mine
+        time.sleep(2.5 * seconds)
+        with tuners_turn(ground.client, key, seconds) as others:
+            assert not others
+    with tuners_turn(ground.client, key, seconds) as next_one:
+        assert next_one
 
 
 def test_between_two_intervals_nothing_happens(ground: Ground) -> None:
