@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexgen_celery.answers import Answer, AnswerPending, Cell, NoAnswer, Outcome, Tokens
 from hexgen_celery.asking import Pending, Question
+from hexgen_celery.asking_again import AskingAgain
 from hexgen_celery.deployment_view import DeploymentView
 from hexgen_celery.errors import BrokerUnavailable, InvalidSubmission
-from hexgen_celery.lost_questions import LostQuestions
 from hexgen_celery.names import ASK
 from hexgen_celery.observation import QuestionStatus, QueueStatus
 from hexgen_celery.redis_client import naming_a_lost_broker
@@ -125,8 +125,8 @@ class Client(DeploymentView):
         """
         waiting = {pending.id: pending for pending in pendings}
         sent = {name: each.sent for name, each in waiting.items() if each.sent is not None}
-        lost = LostQuestions(sent, self._entrance.known, partial(self._results.send, ASK))
-        for workflow_id, outcome in self._results.as_completed(waiting, timeout, lost.look):
+        again = AskingAgain(sent, self._entrance.known, partial(self._results.send, ASK))
+        for workflow_id, outcome in self._results.as_completed(waiting, timeout, again.look):
             yield waiting[workflow_id], outcome
 
     def ended(self, workflow_ids: Iterable[str]) -> Iterator[tuple[str, Outcome]]:

@@ -16,7 +16,7 @@ from celery import states
 from celery.exceptions import TaskRevokedError
 from pydantic import SecretStr
 
-from hexgen_celery import lost_questions
+from hexgen_celery import asking_again
 from hexgen_celery.api import Client
 from hexgen_celery.app import create_app
 from hexgen_celery.errors import BrokerUnavailable
@@ -75,7 +75,7 @@ def test_an_outage_without_end_is_told(server: EmbeddedRedis) -> None:
 def test_a_question_that_redis_forgot_is_asked_again(
     server: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lost_questions, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(asking_again, "LOOK_SECONDS", 0.2)
     shop = tmp_path / "shop.sqlite"
     with closing(sqlite3.connect(shop)) as database:
         database.execute("CREATE TABLE item (name TEXT)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import Any
 
 import pytest
@@ -77,16 +78,19 @@ def test_what_is_no_record_hides_no_other_process(
     assert line["record"] == odd
 
 
-def test_presence_announces_endpoint_and_withdraws(
-    redis_client: redis.Redis, keys: Keys, settings: Settings
+@pytest.mark.parametrize("kind", ["control", "llm", "recorder"])
+def test_presence_announces_endpoint_tells_all_targets_and_withdraws(
+    redis_client: redis.Redis, keys: Keys, settings: Settings, kind: str
 ) -> None:
     metrics = MetricsSettings(enabled=True, port=0)
     observed = settings.model_copy(update={"metrics": metrics})
-    presence = Presence(observed, redis_client, keys, "control", "control-1@h")
+    presence = Presence(observed, redis_client, keys, kind, "one@h")
     presence.start()
     try:
         (group,) = scrape_targets(ProcessDirectory(redis_client, keys).alive())
-        assert group["labels"] == {"kind": "control", "worker": "control-1@h"}
+        assert group["labels"] == {"kind": kind, "worker": "one@h"}
+        with urllib.request.urlopen(f"http://{group['targets'][0]}/targets", timeout=10) as answer:
+            assert json.load(answer) == [group]
     finally:
         presence.stop()
     assert ProcessDirectory(redis_client, keys).alive() == []

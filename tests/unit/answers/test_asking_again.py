@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hexgen_celery.asking_again import LOOK_SECONDS, MOST_SENDINGS, AskingAgain
 from hexgen_celery.errors import BrokerUnavailable
-from hexgen_celery.lost_questions import LOOK_SECONDS, MOST_SENDINGS, LostQuestions
 
 SENT = {"a": {"question": "A?"}, "b": {"question": "B?"}}
 
@@ -21,7 +21,7 @@ class World:
         self.sent: list[tuple[str, Any]] = []
         self.now = 0.0
         self.away = False
-        self.lost = LostQuestions(SENT, self.knows, self.send, lambda: self.now)
+        self.lost = AskingAgain(SENT, self.knows, self.send, lambda: self.now)
 
     def knows(self, names: Collection[str]) -> set[str]:
         return self.known & set(names)

@@ -22,7 +22,7 @@ LOOK_SECONDS = 10.0
 MOST_SENDINGS = 3
 
 
-class LostQuestions:
+class AskingAgain:
     """Looks after the questions `sent` (what was sent, by id) for as long as somebody waits.
 
     `known` says which of some ids Redis knows; `send` sends one again. What is unknown at two looks
