@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hexgen_celery.errors import InvalidSubmission
-from hexgen_celery.settings import Settings, SloClassSettings
+from hexgen_celery.settings import DEFAULT_TENANT, Settings, SloClassSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def resolve_slo(
 
 def _classes(settings: Settings, tenant: str) -> tuple[SloClassSettings, ...]:
     declared = {one.name: one.classes for one in settings.tenants}
-    if tenant not in declared and declared and tenant != "default":
+    if tenant not in declared and declared and tenant != DEFAULT_TENANT:
         raise InvalidSubmission(
             f"unknown tenant {tenant!r}",
             field="tenant",

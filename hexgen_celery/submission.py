@@ -14,14 +14,13 @@ from typing import Any, Protocol
 from rapidfuzz import fuzz, process
 
 from hexgen_celery.errors import InvalidSubmission, UnknownDatabase
-from hexgen_celery.settings import DeadlineSettings, Settings
+from hexgen_celery.settings import DEFAULT_TENANT, DeadlineSettings, Settings
 from hexgen_celery.slo_classes import resolve_slo
 from hexgen_celery.workflows.definition import Json, Submission
 from hexgen_celery.workflows.pipeline_options import resolve_options
 from hexgen_celery.workflows.routing_options import routing_options
 
 TEXT_TO_SQL = "text_to_sql"
-DEFAULT_TENANT = "default"
 FIELDS = (
     "question",
     "database",

@@ -17,8 +17,7 @@ from hexgen_celery.keys import Keys
 from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.redis_client import connect
-from hexgen_celery.settings import Settings
-from hexgen_celery.submission import DEFAULT_TENANT
+from hexgen_celery.settings import DEFAULT_TENANT, Settings
 
 _MODEL = click.option("--model", default="", help="Only for requests for this model.")
 _TENANT = click.option("--tenant", default="", help="Only for requests of this tenant.")

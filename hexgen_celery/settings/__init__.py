@@ -9,6 +9,7 @@ from __future__ import annotations
 from hexgen_celery.settings.cluster import EmulatorSettings, InstanceSettings, PoolSettings
 from hexgen_celery.settings.loading import load_settings
 from hexgen_celery.settings.questions import (
+    DEFAULT_TENANT,
     DeadlineSettings,
     PipelineSettings,
     SloClassSettings,
@@ -36,6 +37,7 @@ from hexgen_celery.settings.store import StoreSettings
 from hexgen_celery.settings.vllm import VllmSettings
 
 __all__ = [
+    "DEFAULT_TENANT",
     "AdmissionSettings",
     "BrokerSettings",
     "CoordinatorSettings",

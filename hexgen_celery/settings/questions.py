@@ -16,6 +16,9 @@ from hexgen_celery.settings.section import (
     refuse_doubled,
 )
 
+DEFAULT_TENANT = "default"
+"""Whose a question is that names no tenant; there whatever tenants are declared."""
+
 
 class DeadlineSettings(Section):
     """What happens at a question's deadline, and the limits on submissions."""

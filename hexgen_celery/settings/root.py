@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import field_validator
+from pydantic import ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.settings.cluster import EmulatorSettings, InstanceSettings, PoolSettings
 from hexgen_celery.settings.questions import (
+    DEFAULT_TENANT,
     DeadlineSettings,
     PipelineSettings,
     SqlSettings,
@@ -19,7 +20,7 @@ from hexgen_celery.settings.scheduling import (
     RouterSettings,
     TunerSettings,
 )
-from hexgen_celery.settings.section import refuse_doubled
+from hexgen_celery.settings.section import refuse_doubled, refuse_unknown
 from hexgen_celery.settings.services import (
     BrokerSettings,
     CoordinatorSettings,
@@ -53,13 +54,13 @@ class Settings(BaseSettings):
     admission: AdmissionSettings = AdmissionSettings()
     workers: WorkerSettings = WorkerSettings()
     emulator: EmulatorSettings = EmulatorSettings()
+    tenants: tuple[TenantSettings, ...] = ()
     tuner: TunerSettings = TunerSettings()
     up: UpSettings = UpSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     store: StoreSettings = StoreSettings()
     pools: tuple[PoolSettings, ...] = ()
-    tenants: tuple[TenantSettings, ...] = ()
     stages_module: str = "stages"
     workflow_modules: tuple[str, ...] = ()
     policy_modules: tuple[str, ...] = ()
@@ -78,6 +79,14 @@ class Settings(BaseSettings):
     def _tenants_are_unique(cls, tenants: tuple[TenantSettings, ...]) -> tuple[TenantSettings, ...]:
         refuse_doubled("tenant", [tenant.name for tenant in tenants])
         return tenants
+
+    @field_validator("tuner")
+    @classmethod
+    def _tuned_tenants_can_ask(cls, tuner: TunerSettings, others: ValidationInfo) -> TunerSettings:
+        declared = [tenant.name for tenant in others.data.get("tenants", ())]
+        if declared:
+            refuse_unknown("tenants", tuner.tenants, [*declared, DEFAULT_TENANT])
+        return tuner
 
     @classmethod
     def settings_customise_sources(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +18,14 @@ def refuse_doubled(kind: str, names: list[str]) -> None:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ValueError(f"{kind} {doubled[0]!r} is declared twice")
+
+
+def refuse_unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `ValueError` where one of the names, in a list of that name, is none of the known."""
+    known = sorted(set(known))
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"{kind} names {unknown!r}, which is unknown; known: {', '.join(known)}")
 
 
 class Section(BaseModel):

@@ -55,6 +55,17 @@ def test_an_instance_must_not_be_dead_between_two_heartbeats(tmp_path: Path) -> 
     assert "dead_after_seconds = 10 must exceed heartbeat_seconds = 10" in error.message
 
 
+def test_a_tuned_tenant_that_nobody_can_be_is_refused(tmp_path: Path) -> None:
+    tuner = "[tuner]\ntenants = ['default', {!r}]\n"
+    declared = tuner + "[[tenants]]\nname = 'acme'\n"
+    error = refusal_of(tmp_path, declared.format("acmee"))
+    assert error.message == ("tuner: tenants names 'acmee', which is unknown; known: acme, default")
+    file = tmp_path / "hexgen.toml"
+    for text, tenant in ((declared, "acme"), (tuner, "anybody")):
+        file.write_text(text.format(tenant))
+        assert load_settings(file).tuner.tenants == ("default", tenant)
+
+
 @pytest.mark.parametrize(
     ("variable", "hint"),
     [
