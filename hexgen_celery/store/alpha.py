@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import redis
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, and_, func, or_, select
 
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.keys import Keys
@@ -20,8 +20,6 @@ from hexgen_celery.store.values import clean, moment
 from hexgen_celery.store.writing import upsert
 
 TUNER, OPERATOR = "tuner", "operator"
-LOOKED_AT = 1000
-"""Rows in which the policies of all scopes are looked for."""
 
 
 class AlphaHistory:
@@ -36,6 +34,7 @@ class AlphaHistory:
         self._deployment = keys.prefix
         self._clock = clock or WallClock()
         self._seen: dict[str, PolicyChoice] | None = None
+        self._agreed: dict[str, PolicyChoice] | None = None
 
     def copy(self) -> int:
         """Store what the store does not know yet; how many rows that were.
@@ -53,6 +52,10 @@ class AlphaHistory:
             rows = self._new(connection, entries, settled)
             upsert(connection, AlphaChange, [clean(row) for row in rows])
         self._seen = in_force
+        if settled is not None:
+            self._agreed = settled
+        elif any(map(_moved, rows)):
+            self._agreed = None
         return len(rows)
 
     def _new(
@@ -63,10 +66,12 @@ class AlphaHistory:
     ) -> list[Row]:
         since = self._last_tuning(connection)
         tuned = [self._tuned(entry) for entry in entries if since is None or entry.at > since]
-        if in_force is None:
+        moved = [row for row in tuned if _moved(row)]
+        # Looking at the whole history costs too much to do it while nothing happens.
+        if in_force is None or (in_force == self._agreed and not moved):
             return tuned
         before = self._last_choices(connection)
-        before.update({row["scope"]: _policy_of(row) for row in reversed(tuned) if _moved(row)})
+        before.update({row["scope"]: _policy_of(row) for row in reversed(moved)})
         changed = [
             self._set(name, choice)
             for name, choice in in_force.items()
@@ -82,11 +87,20 @@ class AlphaHistory:
 
     def _last_choices(self, connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
         """By scope the policy that came into force last, as far as the store knows."""
-        mine = AlphaChange.deployment == self._deployment
-        table = AlphaChange.__table__
-        latest = select(table).where(mine).order_by(AlphaChange.at.desc()).limit(LOOKED_AT)
-        rows = [dict(row._mapping) for row in connection.execute(latest)]
-        return {row["scope"]: _policy_of(row) for row in reversed(rows) if _moved(row)}
+        detail = AlphaChange.detail
+        mine = and_(
+            AlphaChange.deployment == self._deployment,
+            or_(
+                AlphaChange.source == OPERATOR,
+                detail["moved"].as_boolean(),
+                detail["reverted"].as_boolean(),
+            ),
+        )
+        last = select(AlphaChange.scope, func.max(AlphaChange.at).label("at"))
+        latest = last.where(mine).group_by(AlphaChange.scope).subquery()
+        same = and_(AlphaChange.scope == latest.c.scope, AlphaChange.at == latest.c.at)
+        rows = connection.execute(select(AlphaChange.__table__).join(latest, same).where(mine))
+        return {row.scope: _policy_of(dict(row._mapping)) for row in rows}
 
     def _tuned(self, entry: TuningEntry) -> Row:
         chosen = dict(entry.chosen)
