@@ -45,6 +45,7 @@ LINGER_SECONDS = 0.5
 """Rest after a batch that was not full: many small transactions would cost more than they bring."""
 FIRST_PAUSE_SECONDS = 0.5
 MOST_DOUBLINGS = 20
+_KILLED_BY = 128
 
 
 class Recorder:
@@ -184,8 +185,7 @@ def serve(settings: Settings, name: str) -> int:
     presence = Presence(settings, client, keys, "recorder", node_name(name))
     recording = Recording(client, keys, engine, stream)
     recorder = Recorder(recording, stream, settings, presence.observer.recorded)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: recorder.stop())
+    _stop_on_signal(recorder)
     beside: tuple[Service, ...] = (presence, *chores(client, keys, engine, settings))
     for chore in beside:
         chore.start()
@@ -197,6 +197,25 @@ def serve(settings: Settings, name: str) -> int:
     client.close()
     log.info("recorder ended")
     return 0
+
+
+def _stop_on_signal(recorder: Recorder) -> None:
+    """The first signal lets the batch end; the second ends the process, whatever it waits for, as
+    for a database that never answers. What is not acknowledged is recorded again.
+
+    A thread of its own takes them: the recorder's may be in a call that lets no handler run.
+    """
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def wait() -> None:
+        signal.sigwait(signals)
+        recorder.stop()
+        number = signal.sigwait(signals)
+        log.warning("recorder ends amid its batch, which is recorded again")
+        os._exit(_KILLED_BY + number)
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
 def _check(engine: Engine) -> None:

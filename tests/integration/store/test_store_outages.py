@@ -26,7 +26,7 @@ from hexgen_celery.store.errors import StoreUnavailable
 from hexgen_celery.store.reading import StoreReader
 from hexgen_celery.store.recording import Recording
 from hexgen_celery.store.schema import migrate
-from hexgen_celery.store.stream import RecordStream
+from hexgen_celery.store.stream import GROUP, RecordStream
 from tests.integration.coordination.support import Dag, MemoryBroker, make_submission, run_all
 from tests.integration.store.conftest import stored_at
 from tests.integration.store.postgres import PostgresServer
@@ -201,7 +201,9 @@ def test_redis_that_forgot_the_group_is_joined_again(
         running.join()
 
 
-def start_recorder(settings: Settings, log: Path, faults: str = "") -> subprocess.Popen[bytes]:
+def start_recorder(
+    settings: Settings, log: Path, faults: str = "", **more: str
+) -> subprocess.Popen[bytes]:
     """A recorder process on the test's Redis and store."""
     assert settings.store.url is not None
     environment = {
@@ -211,6 +213,7 @@ def start_recorder(settings: Settings, log: Path, faults: str = "") -> subproces
         "HEXGEN_STORE__URL": settings.store.url.get_secret_value(),
         "HEXGEN_STORE__BATCH": "4",
         "HEXGEN_FAULTS": faults,
+        **more,
     }
     with log.open("ab") as output:
         command = [sys.executable, "-m", "workers.recorder", "--name", "r1"]
@@ -241,6 +244,45 @@ def test_a_recorder_killed_between_store_and_stream_doubles_nothing(
     assert recorded(reader, names)
     counts = reader.counts()
     assert (counts["workflows"], counts["requests"], counts["executions"]) == (10, 10, 10)
+
+
+def test_a_second_signal_ends_a_recorder_whose_database_never_answers(
+    coordinator: Coordinator,
+    broker: MemoryBroker,
+    redis_client: redis.Redis,
+    keys: Keys,
+    store: Engine,
+    store_settings: Settings,
+    tmp_path: Path,
+) -> None:
+    """A write lock that is never given back stands for a database that went silent."""
+    log, stream = tmp_path / "recorder.log", RecordStream(redis_client, keys)
+    patient = {"HEXGEN_STORE__BUSY_TIMEOUT_SECONDS": "600"}
+    process = start_recorder(store_settings, log, **patient)
+    wait_for(lambda: "recorder starts" in log.read_text())
+    with store.begin() as holder:
+        if store.dialect.name == "postgresql":
+            holder.exec_driver_sql("LOCK TABLE workflows IN ACCESS EXCLUSIVE MODE")
+        names = ask(coordinator, broker, 1)
+        wait_for(lambda: pending_of(redis_client, keys) > 0)
+        time.sleep(1.0)
+        process.terminate()
+        time.sleep(1.0)
+        assert process.poll() is None, "the batch may still succeed"
+        process.terminate()
+        assert process.wait(PATIENCE_SECONDS) == 128 + signal.SIGTERM
+    assert stream.backlog().waiting == 2
+    successor = start_recorder(store_settings, log)
+    wait_for(lambda: stream.backlog().waiting == 0)
+    successor.terminate()
+    assert successor.wait(PATIENCE_SECONDS) == 0, log.read_text()
+    assert recorded(StoreReader(store, keys.prefix), names)
+
+
+def pending_of(client: redis.Redis, keys: Keys) -> int:
+    """How many entries a recorder has taken and not finished."""
+    pending: Any = client.xpending(keys.records, GROUP)
+    return int(pending["pending"])
 
 
 def test_a_recorder_names_the_command_when_the_store_is_outdated(
