@@ -79,6 +79,12 @@ def vllm_command(
             field="pools.instances.engine",
             hint='set engine = "vllm", or name another instance',
         )
+    if not instance.listening_port:
+        raise InvalidSettings(
+            f"instance {instance.name!r} has no port to listen on",
+            field="pools.instances.port",
+            hint="give it one: port = 8000",
+        )
     refuse_contradictions(pool, instance, profile)
     serving = instance.serving
     arguments = (

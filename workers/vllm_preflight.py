@@ -62,12 +62,8 @@ def check_port(host: str, port: int) -> None:
     """Make sure that the server can listen there.
 
     Raises:
-        InvalidSettings: no port is given, or another program has it.
+        InvalidSettings: another program has the port.
     """
-    if not port:
-        raise InvalidSettings(
-            "the instance has no port", field="instances.port", hint="give it one: port = 8000"
-        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()

@@ -50,6 +50,13 @@ def _flags(command: VllmCommand) -> dict[str, str]:
     return found
 
 
+def test_an_instance_without_a_port_has_no_command() -> None:
+    with pytest.raises(InvalidSettings, match="'a100-1' has no port") as refused:
+        _command(instance={"port": 0})
+    assert refused.value.field == "pools.instances.port"
+    assert refused.value.hint == "give it one: port = 8000"
+
+
 def test_what_is_not_said_comes_from_pool_and_profile() -> None:
     command = _command()
     assert command.arguments[:3] == ("vllm", "serve", "llama-70b")
