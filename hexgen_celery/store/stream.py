@@ -7,18 +7,20 @@ it is silent for long.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
 
+from hexgen_celery.instances import redis_seconds
 from hexgen_celery.keys import Keys
+from hexgen_celery.scripts import script_source
 
 GROUP = "recorder"
 BEGIN, END = "begin", "end"
 SILENT_MS = 60_000
+GONE_MS = 2 * 86_400_000
 ASIDE_KEPT = 1000
 LATELY_SECONDS = 3600.0
 _REASON_CHARACTERS = 500
@@ -112,13 +114,19 @@ class RecordStream:
     def _aside(self) -> str:
         return f"{self._key}:aside"
 
-    def join(self) -> None:
-        """Make the group, unless there is one; it begins with all that waits."""
+    def join(self, gone_ms: int = GONE_MS) -> None:
+        """Make the group, unless there is one; it begins with all that waits.
+
+        Recorders that hold nothing and were silent for `gone_ms` are forgotten: a container has a
+        new name each time.
+        """
         try:
             self._client.xgroup_create(self._key, GROUP, "0", mkstream=True)
         except redis.ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
+        script = script_source("forget_consumers")
+        self._client.eval(script, 1, self._key, GROUP, self._consumer, str(gone_ms))
 
     def held(self, count: int) -> list[Entry]:
         """What this recorder took and did not finish, as before its restart."""
@@ -175,9 +183,10 @@ class RecordStream:
     def backlog(self) -> Backlog:
         """What is not in the store."""
         with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.time()
             asked = ask_backlog(pipeline, self._key)
-            answers = dict(zip(asked, pipeline.execute(), strict=True))
-        return backlog_of(answers, time.time())
+            now, *answers = pipeline.execute()
+        return backlog_of(dict(zip(asked, answers, strict=True)), redis_seconds(now))
 
     def _read(self, start: str, count: int, block: int | None) -> list[Entry]:
         streams: dict[Any, Any] = {self._key: start}

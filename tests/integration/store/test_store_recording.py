@@ -289,6 +289,37 @@ def test_texts_that_no_database_holds_are_stored_mended(
     assert found.workflow["options"]["note"] == "a�b?c"
 
 
+def test_names_of_recorders_that_are_gone_are_forgotten_unless_they_hold_something(
+    coordinator: Coordinator, broker: MemoryBroker, redis_client: redis.Redis, keys: Keys
+) -> None:
+    ask(coordinator, broker)
+    holding, gone, present = (RecordStream(redis_client, keys, name) for name in "hgp")
+    holding.join()
+    assert len(holding.take(1, 0.1)) == 1
+    gone.done(gone.held(1) or gone.take(1, 0.1))
+    present.held(1)
+    present.join()
+    assert _names(redis_client, keys) == {"h", "g", "p"}
+    time.sleep(0.05)
+    present.join(gone_ms=10)
+    assert _names(redis_client, keys) == {"h", "p"}
+    assert len(holding.held(5)) == 1
+
+
+def _names(client: redis.Redis, keys: Keys) -> set[str]:
+    consumers: Any = client.xinfo_consumers(keys.records, GROUP)
+    return {each["name"] for each in consumers}
+
+
+def test_the_age_of_what_waits_is_by_the_clock_of_redis(
+    redis_client: redis.Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis_client.xadd(keys.records, {"w": "q", "k": "end", "s": "failed", "t": "1"})
+    here = time.time()
+    monkeypatch.setattr(time, "time", lambda: here + 3600.0)
+    assert RecordStream(redis_client, keys).backlog().oldest_seconds < 600
+
+
 def test_more_than_may_wait_is_dropped_oldest_first_and_counted(
     redis_client: redis.Redis, keys: Keys, store_settings: Settings, broker: MemoryBroker
 ) -> None:
