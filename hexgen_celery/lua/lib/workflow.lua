@@ -195,26 +195,35 @@ end
 
 -- Questions are counted by tenant and SLO class in the hash P.tenants, fields JSON [tenant, class,
 -- measure]; a tenant's running ones are in the sorted set beside it, by when they are forgotten.
--- Tenants may be anything a client sends: from MOST_COUNTED on only known fields are counted.
+-- Tenants may be anything a client sends: once a hash has MOST_COUNTED fields, those that are not in
+-- it yet are counted together in it, as the tenant OTHERS. Whoever is in it keeps all measures.
 local MOST_COUNTED = 20000
+local OTHERS = 'other'
+local MEASURES = {'accepted', 'refused', 'answered', 'failed', 'expired', 'cancelled', 'met'}
 
 -- The recent past is counted besides in hashes of five minutes and of an hour, P.tenants@<seconds>:
 -- <number>, which end by themselves: {seconds, how long it is kept}.
 local RECENT = {{300, 7200}, {3600, 93600}}
 
-local function count_in(hash, field)
-  if redis.call('HLEN', hash) < MOST_COUNTED or redis.call('HEXISTS', hash, field) == 1 then
-    redis.call('HINCRBY', hash, field, 1)
+local function is_counted_in(hash, tenant, class)
+  if redis.call('HLEN', hash) < MOST_COUNTED then return true end
+  for _, measure in ipairs(MEASURES) do
+    if redis.call('HEXISTS', hash, cjson.encode({tenant, class, measure})) == 1 then return true end
   end
+  return false
+end
+
+local function count_in(hash, tenant, class, measure)
+  local name = is_counted_in(hash, tenant, class) and tenant or OTHERS
+  redis.call('HINCRBY', hash, cjson.encode({name, class, measure}), 1)
 end
 
 local function count_question(tenant, class, measure)
-  local field = cjson.encode({tenant, class, measure})
-  count_in(P.tenants, field)
+  count_in(P.tenants, tenant, class, measure)
   for _, period in ipairs(RECENT) do
     local number = math.floor(now_ms / 1000 / period[1])
     local hash = string.format('%s@%d:%d', P.tenants, period[1], number)
-    count_in(hash, field)
+    count_in(hash, tenant, class, measure)
     redis.call('EXPIRE', hash, period[2])
   end
 end

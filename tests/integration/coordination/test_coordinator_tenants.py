@@ -20,6 +20,7 @@ from hexgen_celery.workflows.definition import Submission
 from tests.integration.coordination.support import Dag, MemoryBroker, make_submission
 
 LIMIT = 2
+MOST_COUNTED = 20_000
 
 
 @pytest.fixture
@@ -169,6 +170,34 @@ def test_the_last_hour_and_day_are_counted_apart_and_forgotten(
         redis_client.rename(name, keys.tenants_in(past.seconds, number - past.periods))
         assert reader.recent(past) == []
     assert _one(reader).accepted == 2
+
+
+def test_tenants_beyond_all_that_are_counted_are_counted_together(
+    coordinator: Coordinator,
+    broker: MemoryBroker,
+    reader: TenantReader,
+    redis_client: redis.Redis,
+    keys: Keys,
+) -> None:
+    """Who is known keeps every measure of its own, the first answer too."""
+    coordinator.start(_question("known"))
+    flood: dict[Any, Any] = {f'["t{number}","","accepted"]': 1 for number in range(MOST_COUNTED)}
+    redis_client.hset(keys.tenants, mapping=flood)
+    for _ in range(2):
+        coordinator.start(_question("late"))
+        coordinator.start(_question("later", slo_class="slow"))
+    for _ in range(5):
+        _answer(coordinator, broker)
+    assert redis_client.hlen(keys.tenants) == MOST_COUNTED + 3 + 2 * 3
+    read = {(one.tenant, one.slo_class): one for one in reader.read()}
+    assert len(read) == MOST_COUNTED + 3
+    counted = [read[name] for name in (("known", "fast"), ("other", "fast"), ("other", "slow"))]
+    assert [(one.accepted, one.answered, one.met) for one in counted] == [
+        (1, 1, 1),
+        (2, 2, 2),
+        (2, 2, 2),
+    ]
+    assert {one.tenant for one in reader.recent(HOUR)} == {"known", "late", "later"}
 
 
 def test_clients_at_the_limit_together_do_not_exceed_it(
