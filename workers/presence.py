@@ -35,8 +35,9 @@ LATEST_START_ORDERS = ("latest-start", "least-laxity")
 class Presence:
     """One process among the others: a service of its worker.
 
-    `observer` hears what the worker does. Control workers export the cluster's figures and tell
-    scrapers where all the others are. Its endpoint calls it healthy while it reaches Redis.
+    `observer` hears what the worker does. Control workers export the cluster's figures. Every
+    endpoint tells scrapers where all the others are, because which of the processes of a host gets
+    which port is chance, and calls its process healthy while it reaches Redis.
     """
 
     def __init__(
@@ -87,10 +88,9 @@ class Presence:
     def _build_endpoint(
         self, settings: Settings, client: redis.Redis, metrics: ProcessMetrics, kind: str
     ) -> Endpoint:
-        if kind != CONTROL:
-            return Endpoint(settings.metrics, metrics.registry, healthy=self._healthy)
-        reader = CountsReader(client, settings)
-        metrics.registry.register(ClusterCollector(reader.read, settings))
+        if kind == CONTROL:
+            reader = CountsReader(client, settings)
+            metrics.registry.register(ClusterCollector(reader.read, settings))
         return Endpoint(
             settings.metrics,
             metrics.registry,

@@ -129,7 +129,7 @@ def _application(metrics: Any, targets: Targets | None, healthy: Healthy) -> Any
         if path == "/targets" and targets is not None:
             return _targets(targets, start_response)
         start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"there are /metrics, /healthz and, at control workers, /targets\n"]
+        return [b"there are /metrics, /healthz and /targets\n"]
 
     return application
 

@@ -58,7 +58,7 @@ def test_a_process_that_lost_what_it_works_with_is_not_healthy() -> None:
         running.stop()
 
 
-def test_only_control_workers_know_targets(endpoint: Endpoint) -> None:
+def test_what_an_endpoint_was_not_given_is_not_found(endpoint: Endpoint) -> None:
     assert _get(endpoint.address, "/targets")[0] == 404
     assert _get(endpoint.address, "/elsewhere")[0] == 404
 
