@@ -185,9 +185,13 @@ RECORDER_DROPPED = _counter(
     "recorder_dropped", "Entries dropped unread because too many waited for the store"
 )
 RECORDER_ASIDE = _gauge("recorder_aside", "Entries set aside because they cannot be stored")
-COVERAGE = _gauge("estimate_coverage", "Share of recent truths within the 80 % interval", "about")
+COVERAGE = _gauge(
+    "estimate_coverage", "Share of recent truths within the 80 % interval, from 20 on", "about"
+)
 BIAS = _gauge(
-    "estimate_bias_ratio", "Mean error of recent predictions over the mean truth", "about"
+    "estimate_bias_ratio",
+    "Mean error of recent predictions over the mean truth, from 20 on",
+    "about",
 )
 EVENTS = _gauge("events_entries", "Events in the deployment's stream")
 PROCESSES = _gauge("processes", "Processes that announce an endpoint, by kind", "kind")

@@ -179,7 +179,7 @@ def _housekeeping_families(counts: ClusterCounts) -> Iterator[Family]:
 
 
 def _estimate_families(counts: ClusterCounts) -> Iterator[Family]:
-    known = counts.calibration.items()
+    known = [(about, each) for about, each in counts.calibration.items() if each.telling]
     yield _family(catalogue.COVERAGE, [((about,), each.coverage) for about, each in known])
     yield _family(catalogue.BIAS, [((about,), each.bias) for about, each in known])
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from hexgen_celery.core.estimates.samples import Estimate
 
+LEAST_JUDGED = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -17,6 +19,12 @@ class Calibration:
     mape: float
     bias: float
     coverage: float
+
+    @property
+    def telling(self) -> bool:
+        """Whether so many were judged that the figures say something: the first predictions of a
+        deployment rest on next to nothing."""
+        return self.count >= LEAST_JUDGED
 
 
 def calibrate(pairs: Sequence[tuple[Estimate, float]]) -> Calibration:

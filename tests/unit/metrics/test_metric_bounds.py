@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from hexgen_celery.core.estimates import Calibration
 from hexgen_celery.metrics import catalogue
 from hexgen_celery.metrics.bounded import OTHER, BoundedLabel
 from hexgen_celery.metrics.catalogue import CATALOGUE, Kind
@@ -149,3 +150,13 @@ def test_the_weight_in_force_is_told_by_scope() -> None:
         if sample.name == "hexgen_dispatch_alpha"
     }
     assert alphas == {"@": 0.4, "acme@": 0.2}
+
+
+def test_figures_of_a_few_predictions_are_not_exported() -> None:
+    known = {"few": Calibration(19, 30.24, 28.0, 0.1), "many": Calibration(20, 0.2, -0.1, 0.8)}
+    registry = CollectorRegistry()
+    counts = ClusterCounts(0.0, (), (), (), calibration=known)
+    registry.register(ClusterCollector(lambda: counts, Settings()))
+    for metric, figure in (("estimate_coverage", 0.8), ("estimate_bias_ratio", -0.1)):
+        assert registry.get_sample_value(f"hexgen_{metric}", {"about": "many"}) == figure
+        assert registry.get_sample_value(f"hexgen_{metric}", {"about": "few"}) is None
