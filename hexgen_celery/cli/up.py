@@ -15,6 +15,7 @@ from hexgen_celery.cli.local_cluster import LocalCluster, stop_running
 from hexgen_celery.cli.output import console, table
 from hexgen_celery.cli.starting_notes import StartingNotes
 from hexgen_celery.cluster import ClusterState, read_cluster
+from hexgen_celery.errors import HexgenError
 from hexgen_celery.settings import LlmSettings, Settings
 
 _READY_SECONDS = 120.0
@@ -38,6 +39,7 @@ def up_command(cli: CliContext, config: Path | None, detach: bool) -> int:
         state = cluster.wait_ready(_ready_seconds(cli.settings), StartingNotes(console, logs))
         _show(state, detach)
         _warn_of_servers(state, cli.settings.llm)
+        _warn_of_store(cli.settings)
         ready = True
         return 0 if detach else cluster.wait()
     except KeyboardInterrupt:
@@ -88,5 +90,26 @@ def _warn_of_servers(state: ClusterState, settings: LlmSettings) -> None:
             continue
         problem = server_problem(instance.url, instance.model, settings)
         if problem is not None:
-            line = f"warning: {instance.name} cannot answer yet: {problem}"
-            console.print(Text(line, style="yellow"), soft_wrap=True)
+            _warn(f"{instance.name} cannot answer yet: {problem}")
+
+
+def _warn_of_store(settings: Settings) -> None:
+    """One line where questions are answered but nothing of them is recorded."""
+    if not settings.store.enabled:
+        return
+    from hexgen_celery.store.engine import open_store, sqlite_file
+    from hexgen_celery.store.schema import outdated
+
+    try:
+        engine = open_store(settings, writing=False)
+        file = sqlite_file(engine.url)
+        problem: HexgenError | None = outdated(engine) if file is None or file.exists() else None
+        engine.dispose()
+    except HexgenError as error:
+        problem = error
+    if problem is not None:
+        _warn(f"nothing is recorded: {problem}")
+
+
+def _warn(text: str) -> None:
+    console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)

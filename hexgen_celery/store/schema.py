@@ -77,11 +77,32 @@ def check_schema(engine: Engine) -> None:
     version = schema_version(engine)
     if version.up_to_date:
         return
-    if not version.current and sqlite_file(engine.url) and not _tables(engine):
+    if _is_new_file(engine, version):
         migrate(engine)
         return
+    raise _outdated(engine, version)
+
+
+def outdated(engine: Engine) -> StoreOutdated | None:
+    """Why a recorder would refuse the store; None for one with the right tables, or a new SQLite
+    file, which a recorder fills.
+
+    Raises:
+        StoreUnavailable: the store cannot be reached.
+    """
+    version = schema_version(engine)
+    if version.up_to_date or _is_new_file(engine, version):
+        return None
+    return _outdated(engine, version)
+
+
+def _is_new_file(engine: Engine, version: SchemaVersion) -> bool:
+    return not version.current and sqlite_file(engine.url) is not None and not _tables(engine)
+
+
+def _outdated(engine: Engine, version: SchemaVersion) -> StoreOutdated:
     has = f"has version {version.current}" if version.current else "has no tables"
-    raise StoreOutdated(
+    return StoreOutdated(
         f"the store {place_of(engine.url)} {has}; this program needs {version.wanted}",
         field="store.url",
         hint=version.mending,

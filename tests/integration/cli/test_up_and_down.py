@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -280,6 +282,25 @@ def test_a_server_that_does_not_serve_its_model_is_warned_of(
         (warning,) = [line for line in done.stdout.splitlines() if line.startswith("warning:")]
         assert "cannot answer yet" in warning
         assert "404" in warning
+    finally:
+        cli.main(["--config", str(config), "down"])
+
+
+def test_a_store_that_must_be_migrated_first_is_warned_of_with_the_command(
+    config: Path, tmp_path: Path
+) -> None:
+    """The recorder ends again and again; questions are answered all the same."""
+    (tmp_path / "up").mkdir()
+    with closing(sqlite3.connect(tmp_path / "up" / "store.sqlite")) as connection:
+        connection.execute("CREATE TABLE somebody_elses (id INTEGER)")
+    up = [*HEXGEN, "up", str(config), "--detach"]
+    done = subprocess.run(up, capture_output=True, text=True, timeout=120, check=False)
+    try:
+        assert done.returncode == 0, done.stderr
+        (warning,) = [line for line in done.stdout.splitlines() if line.startswith("warning:")]
+        assert "nothing is recorded" in warning
+        assert "has no tables" in warning
+        assert "run `hexgen store migrate`" in warning
     finally:
         cli.main(["--config", str(config), "down"])
 
