@@ -54,12 +54,14 @@ def status_command(cli: CliContext, as_json: bool) -> int:
         shown |= {"version": "", "up_to_date": False, "rows": {}, "hint": hint}
     else:
         shown |= _held(engine, cli.settings)
+    shown["enabled"] = cli.settings.store.enabled
     if as_json:
         print_json(shown)
     else:
         _show(shown)
     waiting = shown["waiting"] or {}
-    return 0 if shown["up_to_date"] and not waiting.get("loses") else 1
+    is_cared_for = shown["up_to_date"] or not shown["enabled"]
+    return 0 if is_cared_for and not waiting.get("loses") else 1
 
 
 @store_group.command("prune")
@@ -159,7 +161,9 @@ def _stream(settings: Settings) -> RecordStream:
 def _show(shown: dict[str, Any]) -> None:
     version = "unknown version" if shown["version"] is None else shown["version"] or "no tables"
     console.print(f"{shown['store']}: {version}", markup=False)
-    if shown["hint"]:
+    if not shown["enabled"]:
+        console.print("  nothing is recorded: store.enabled = false")
+    elif shown["hint"]:
         console.print(f"  {shown['hint']}", markup=False, soft_wrap=True)
     if shown["rows"]:
         console.print(table("", ("table", "rows"), list(shown["rows"].items())))

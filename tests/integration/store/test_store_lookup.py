@@ -212,6 +212,18 @@ def test_the_store_is_migrated_and_pruned_by_command(
     assert "hexgen store migrate" in capsys.readouterr().out
 
 
+def test_a_store_that_is_switched_off_is_said_to_record_nothing(
+    empty_store: Engine, hexgen: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEXGEN_STORE__ENABLED", "false")
+    assert hexgen("store", "status") == 0
+    shown = capsys.readouterr().out
+    assert "nothing is recorded: store.enabled = false" in shown
+    assert "migrate" not in shown
+    assert hexgen("store", "status", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["enabled"] is False
+
+
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_damaged_store_hides_not_what_waits(
     forgotten: str, store: Engine, hexgen: Any, capsys: Any
