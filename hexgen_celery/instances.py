@@ -70,6 +70,10 @@ class InstanceRecord:
         """The queue of requests for this very instance."""
         return own_queue(self.queue, self.name)
 
+    def has_room(self, context_tokens: int) -> bool:
+        """Whether prompt and answer of together so many tokens fit, as far as is known."""
+        return self.max_model_len is None or context_tokens <= self.max_model_len
+
     def alive(self, now: float, dead_after_seconds: float) -> bool:
         """Whether requests may be sent there at `now` (Redis' clock)."""
         return self.ready and now - self.beat <= dead_after_seconds

@@ -63,19 +63,14 @@ def scaled_profile(profile: Profile, speed: float) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request needs of an instance: model (empty: any), context tokens, tags."""
+    """What a request needs of an instance: model (empty: any) and tags."""
 
     model: str = ""
-    context_tokens: int = 0
     tags: frozenset[str] = frozenset()
 
     def served_by(self, record: InstanceRecord) -> bool:
         """Whether such an instance can take it at all."""
-        return (
-            self.model in ("", record.model)
-            and (record.max_model_len is None or self.context_tokens <= record.max_model_len)
-            and (not self.tags or self.tags <= set(record.tags))
-        )
+        return self.model in ("", record.model) and (not self.tags or self.tags <= set(record.tags))
 
 
 def usable_records(

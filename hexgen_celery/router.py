@@ -173,12 +173,11 @@ class LiveRouter(Closing):
         if not isinstance(call, LlmCall):
             return urgency
         snapshot = self._last or self._fresh()
-        records = self._usable(snapshot, _wanted(entry, call))
-        if not records:
-            return urgency
         with self._lock:
-            known = self.knowledge.current()
-            prompt = self._prompt_tokens(call, records[0].model, records, known)
+            try:
+                records, prompt = self._fitting(entry, call, snapshot)
+            except NoPool:
+                return urgency
             expected = self._outlook(entry, call, prompt, records, snapshot.now)
         work = Work(prefill_us=urgency.prefill_us, decode_us=urgency.decode_us)
         fresh = request_urgency(expected.view, work, self._order)
@@ -219,22 +218,38 @@ class LiveRouter(Closing):
         return placement
 
     def _choose(self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot) -> _Choice:
-        wanted = _wanted(entry, call)
-        records = self._usable(snapshot, wanted)
-        if not records:
-            raise _no_pool(snapshot, wanted, self._profiles)
+        records, prompt = self._fitting(entry, call, snapshot)
         known = self.knowledge.current()
-        model = wanted.model or records[0].model
-        prompt = self._prompt_tokens(call, model, records, known)
 
         def cached_share(instance: str) -> float:
             return known.cache_factor(instance) * prompt.per_counted
 
         views = self._cluster.views(records, snapshot, cached_share)
         expected = self._outlook(entry, call, prompt, records, snapshot.now)
-        policy = self._book.policy(snapshot.policies, model, entry.submission.tenant)
+        policy = self._book.policy(snapshot.policies, records[0].model, entry.submission.tenant)
         target = policy.choose(expected.view, ClusterView(snapshot.now, views))
         return _Choice(policy.name, target, _chosen(views, target), expected, prompt)
+
+    def _fitting(
+        self, entry: OutboxEntry, call: LlmCall, snapshot: Snapshot
+    ) -> tuple[list[InstanceRecord], PromptTokens]:
+        """The usable instances with room for the request, and how long its prompt is for them.
+
+        Its length is what servers would count. Where that fits nowhere our own count decides: a
+        server that refuses it says why, and a factor learnt wrongly keeps nothing waiting.
+
+        Raises:
+            NoPool: there is none.
+        """
+        wanted = _wanted(entry)
+        able = self._usable(snapshot, wanted)
+        if able:
+            prompt = self._prompt_tokens(call, able[0].model, able, self.knowledge.current())
+            for tokens in (prompt.input_tokens, call.input_tokens):
+                records = [each for each in able if each.has_room(tokens + call.max_tokens)]
+                if records:
+                    return records, prompt
+        raise _no_pool(snapshot, wanted, call, self._profiles)
 
     def _placement(self, choice: _Choice, work: Work, end: float) -> Placement:
         request, instance = choice.expected.view, choice.view.instance
@@ -307,13 +322,9 @@ def _destination(placement: Placement) -> dict[str, Any]:
     return {"queue": placement.queue, "headers": {HEADER: placement.urgency.to_header()}}
 
 
-def _wanted(entry: OutboxEntry, call: LlmCall) -> Wanted:
+def _wanted(entry: OutboxEntry) -> Wanted:
     asked = routing_options(entry.submission.options)
-    return Wanted(
-        model=asked.model,
-        context_tokens=call.input_tokens + call.max_tokens,
-        tags=frozenset(asked.tags),
-    )
+    return Wanted(model=asked.model, tags=frozenset(asked.tags))
 
 
 def _chosen(views: Sequence[InstanceView], target: Target) -> InstanceView:
@@ -341,7 +352,7 @@ def _work_on(request: RequestView, view: InstanceView) -> Work:
     )
 
 
-def _no_pool(snapshot: Snapshot, wanted: Wanted, profiles: Profiles) -> NoPool:
+def _no_pool(snapshot: Snapshot, wanted: Wanted, call: LlmCall, profiles: Profiles) -> NoPool:
     needs = [f" serves {wanted.model}"] if wanted.model else [" is ready"]
     if wanted.tags:
         needs.append(f"has the tags {', '.join(sorted(wanted.tags))}")
@@ -350,8 +361,8 @@ def _no_pool(snapshot: Snapshot, wanted: Wanted, profiles: Profiles) -> NoPool:
         for record in snapshot.records
     )
     return NoPool(
-        f"no instance{' and '.join(needs)} with room for {wanted.context_tokens} tokens of "
-        f"context; announced: {known or 'none'}",
+        f"no instance{' and '.join(needs)} with room for {call.input_tokens + call.max_tokens} "
+        f"tokens of context; announced: {known or 'none'}",
         hint="start one with `hexgen worker llm --instance NAME`",
     )
 

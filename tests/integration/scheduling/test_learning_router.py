@@ -21,6 +21,7 @@ from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
+from hexgen_celery.router import NoPool
 from hexgen_celery.settings import QueueSettings, Settings
 from hexgen_celery.transport.messages import token_of
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
@@ -315,3 +316,22 @@ def test_prompt_tokens_follow_what_servers_count(world: LiveWorld) -> None:
     world.router.knowledge.refresh()
     assert world.router.place(_entry(1)).prefill_tokens == round(1.3 * 16_100)
     assert world.router.place(_entry(2)).prefill_tokens == round(1.3 * 16_100) - round(1.3 * 16_000)
+
+
+def test_a_prompt_goes_where_it_fits_by_the_servers_count(world: LiveWorld) -> None:
+    """By our count of 16,100 and 64 for the answer it fits into both, by theirs into one."""
+    fast, slow = instance("a1", max_model_len=20_000), instance("b1", "a6000", max_model_len=22_000)
+    for record in (fast, slow):
+        world.directory.announce(record)
+    assert world.router.place(_entry(1)).reasons["instance"] == "a1"
+    _answer(world, 3, input_tokens=130)
+    world.learner.learn()
+    world.router.knowledge.refresh()
+    assert world.router.place(_entry(2)).reasons["instance"] == "b1"
+    world.directory.withdraw("b1")
+    assert world.router.place(_entry(3)).reasons["instance"] == "a1", (
+        "it may have been learnt wrong"
+    )
+    world.directory.announce(instance("a1", max_model_len=16_163))
+    with pytest.raises(NoPool, match="room for 16164 tokens"):
+        world.router.place(_entry(4))

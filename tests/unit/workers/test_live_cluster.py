@@ -40,8 +40,6 @@ PREFIX = (PrefixPart("template", 1600), PrefixPart("schema", 800))
         ([FIRST, OTHER], Wanted(), ["a1", "b1"]),
         ([FIRST, OTHER], Wanted("n"), ["b1"]),
         ([FIRST, OTHER], Wanted("unknown"), []),
-        ([FIRST, OTHER], Wanted(context_tokens=101), ["a1"]),
-        ([FIRST, OTHER], Wanted(context_tokens=100), ["a1", "b1"]),
         ([FIRST, OTHER], Wanted(tags=frozenset({"eu"})), ["b1"]),
         ([replace(FIRST, beat=80.0), SECOND], Wanted(), ["a2"]),
         *[
