@@ -7,19 +7,18 @@ from dataclasses import asdict
 from typing import Any
 
 import redis
-from sqlalchemy import Connection, Engine, and_, func, or_, select
+from sqlalchemy import Connection, Engine, func, select
 
 from hexgen_celery.core.clock import Clock, WallClock
 from hexgen_celery.keys import Keys
 from hexgen_celery.live_tuning.entries import KEPT, TuningEntry, TuningStore
 from hexgen_celery.policies import PolicyChoice, PolicyStore
+from hexgen_celery.store.choices import OPERATOR, TUNER, last_choices
 from hexgen_celery.store.engine import naming_a_lost_store
 from hexgen_celery.store.models import AlphaChange
 from hexgen_celery.store.records import Row
 from hexgen_celery.store.values import clean, moment
 from hexgen_celery.store.writing import upsert
-
-TUNER, OPERATOR = "tuner", "operator"
 
 
 class AlphaHistory:
@@ -87,19 +86,8 @@ class AlphaHistory:
 
     def _last_choices(self, connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
         """By scope the policy that came into force last, as far as the store knows."""
-        detail = AlphaChange.detail
-        mine = and_(
-            AlphaChange.deployment == self._deployment,
-            or_(
-                AlphaChange.source == OPERATOR,
-                detail["moved"].as_boolean(),
-                detail["reverted"].as_boolean(),
-            ),
-        )
-        last = select(AlphaChange.scope, func.max(AlphaChange.at).label("at"))
-        latest = last.where(mine).group_by(AlphaChange.scope).subquery()
-        same = and_(AlphaChange.scope == latest.c.scope, AlphaChange.at == latest.c.at)
-        rows = connection.execute(select(AlphaChange.__table__).join(latest, same).where(mine))
+        mine = AlphaChange.deployment == self._deployment
+        rows = connection.execute(last_choices(AlphaChange.__table__).where(mine))
         return {row.scope: _policy_of(dict(row._mapping)) for row in rows}
 
     def _tuned(self, entry: TuningEntry) -> Row:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, Table, delete, false, func, select, t
 from sqlalchemy import case as sql_case
 
 from hexgen_celery.settings import StoreSettings
+from hexgen_celery.store.choices import last_choices
 from hexgen_celery.store.engine import naming_a_lost_store
 from hexgen_celery.store.models import (
     AlphaChange,
@@ -86,6 +87,10 @@ def _delete_oldest(connection: Connection, model: type[Base], before: float, row
     time = table.c.at if "at" in table.c else table.c.submitted_at
     keys = list(table.primary_key)
     oldest = select(*keys).where(time < before).order_by(time).limit(rows)
+    if model is AlphaChange:
+        # Without its row a policy in force would be written again, as set by an operator now.
+        held = last_choices(*keys).where(AlphaChange.policy != "")
+        oldest = oldest.where(tuple_(*keys).not_in(held))
     return connection.execute(delete(table).where(tuple_(*keys).in_(oldest))).rowcount
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.store.alpha import AlphaHistory
 from hexgen_celery.store.models import AlphaChange
 from hexgen_celery.store.reading import StoreReader
+from hexgen_celery.store.retention import DAY_SECONDS, Pruner, Retention
 from hexgen_celery.store.writing import upsert
 
 pytestmark = pytest.mark.integration
@@ -100,6 +102,27 @@ def test_a_policy_set_long_ago_is_not_taken_for_a_new_one(
     assert [successor.copy() for _ in range(3)] == [0, 1, 0]
     (gone,) = [row for row in _shown(store, keys, 2000) if not row[2]]
     assert gone == ("operator", "left@", "", None)
+
+
+def test_a_policy_outlives_the_retention_of_the_history(
+    history: AlphaHistory,
+    policies: PolicyStore,
+    redis_client: redis.Redis,
+    store: Engine,
+    keys: Keys,
+) -> None:
+    policies.set(PolicyChoice("alpha", {"alpha": 0.7}), tenant="acme")
+    policies.set(PolicyChoice("alpha", {"alpha": 0.6}), tenant="left")
+    assert [history.copy() for _ in range(3)] == [0, 2, 0]
+    policies.clear(tenant="left")
+    with store.begin() as connection:
+        upsert(connection, AlphaChange, [_weighed(keys, 100.0)])
+    assert [history.copy() for _ in range(3)] == [0, 1, 0]
+    pruner = Pruner(store, Retention({AlphaChange: 1.0}, 2))
+    assert pruner.prune(time.time() + 2 * DAY_SECONDS) == {"alpha_history": 3}
+    assert _shown(store, keys) == [("operator", "acme@", "alpha", 0.7)]
+    successor = AlphaHistory(redis_client, keys, store)
+    assert [successor.copy() for _ in range(3)] == [0, 0, 0]
 
 
 def _weighed(keys: Keys, at: float) -> dict[str, Any]:
