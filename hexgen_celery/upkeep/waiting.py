@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hexgen_celery.coordination.state import WorkflowRecord, WorkflowStore
@@ -32,8 +32,16 @@ class WaitingRequests:
     def of(self, queue: str, most: int, skip: int = 0) -> Iterator[Waiting]:
         """Of up to `most` of the most urgent in `queue`, without the first `skip`, those whose
         requests still wait for it."""
+        return self.requests(self.page(queue, most, skip))
+
+    def page(self, queue: str, most: int, skip: int) -> list[Queued]:
+        """Up to `most` messages of `queue`, the most urgent first, without the first `skip`."""
+        return [message for message, _demoted in self._scripts.peek(queue, most, skip)]
+
+    def requests(self, messages: Iterable[Queued]) -> Iterator[Waiting]:
+        """Those of `messages` whose requests still wait."""
         records: dict[str, WorkflowRecord | None] = {}
-        for message, _demoted in self._scripts.peek(queue, most, skip):
+        for message in messages:
             ref = request_of(message)
             if ref is None:
                 continue

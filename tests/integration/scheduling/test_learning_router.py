@@ -23,7 +23,8 @@ from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
 from hexgen_celery.router import NoPool
 from hexgen_celery.settings import QueueSettings, Settings
-from hexgen_celery.transport.messages import token_of
+from hexgen_celery.transport.messages import Urgency, token_of
+from hexgen_celery.upkeep.rescoring import Rescorer
 from hexgen_celery.workflows.definition import LlmCall, NodeKind, NodeSpec, PartRef, Submission
 from tests.integration.scheduling.live_world import LiveWorld, instance
 
@@ -221,6 +222,39 @@ def test_a_request_that_waits_is_ranked_anew_when_estimates_change(world: LiveWo
     assert world.rescorer.rescore() == 0
     world.work(waiting)
     assert world.coordinator.record(waiting).status == "answered"
+
+
+def test_those_behind_many_are_ranked_anew_a_few_at_a_time(world: LiveWorld) -> None:
+    world.directory.announce(instance("a1"))
+    questions = [world.ask(slo=300.0) for _ in range(5)]
+    before = {question: _rank(world, question) for question in questions}
+    world.directory.announce(instance("b1", "a6000"))
+    world.directory.announce(instance("a1", state="draining"))
+    _answer(world, 20, seconds=30.0)
+    world.directory.announce(instance("a1"))
+    world.learner.learn()
+    rescorer = Rescorer(world.client, world.binary, world.keys, world.router, at_once=2)
+    assert [rescorer.rescore() for _ in range(3)] == [4, 1, 0]
+    assert all(_rank(world, question) < before[question] for question in questions)
+
+
+def test_those_behind_many_have_their_turn_though_estimates_change_all_the_time(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.directory.announce(instance("a1"))
+    questions = {world.ask(slo=300.0) for _ in range(7)}
+    looked_at: set[str] = set()
+
+    def reconsidered(entry: OutboxEntry, urgency: Urgency) -> Urgency:
+        looked_at.add(entry.ref.workflow_id)
+        return urgency
+
+    monkeypatch.setattr(world.router, "reconsidered", reconsidered)
+    rescorer = Rescorer(world.client, world.binary, world.keys, world.router, at_once=2)
+    for state in ("ready", "down", "ready"):
+        world.directory.announce(instance("b1", "a6000", state=state))
+        rescorer.rescore()
+    assert looked_at == questions
 
 
 def test_a_request_that_waits_is_ranked_anew_when_only_slow_instances_are_left(
