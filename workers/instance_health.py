@@ -28,7 +28,8 @@ class InstanceHealth:
     """The state machine of one instance. Times are seconds of any one clock.
 
     A slow answer is never a failure: only requests that could not reach the server or broke off
-    are, so that overload does not take a healthy server out of use.
+    are, so that overload does not take a healthy server out of use. `stalled`: it is suspect for
+    nothing but its silence, which any token ends.
     """
 
     def __init__(self, rules: HealthRules | None = None) -> None:
@@ -36,6 +37,7 @@ class InstanceHealth:
         self._progress_at = float("-inf")
         self._failures = 0
         self._failed_probes = 0
+        self.stalled = False
         self.state = InstanceState.STARTING
         self.reason = "no request was completed yet"
 
@@ -55,8 +57,21 @@ class InstanceHealth:
 
     def progressed(self, now: float) -> None:
         """A request got a token or its end."""
-        self._progress_at = now
         self._failures = 0
+        self.heard(now)
+
+    def heard(self, at: float) -> None:
+        """The last token of any request came at `at`."""
+        if at > self._progress_at:
+            self._progress_at = at
+            if self.stalled:
+                self._become(InstanceState.READY, "")
+
+    def silent(self, reason: str) -> None:
+        """Requests run, and none has had a token for longer than a slow server honestly takes."""
+        if self.state is InstanceState.READY:
+            self._become(InstanceState.SUSPECT, reason)
+            self.stalled = True
 
     def failed(self, reason: str, now: float) -> None:
         """A request could not be served for the server's sake."""
@@ -80,7 +95,7 @@ class InstanceHealth:
             self._become(InstanceState.READY, "")
             return
         self._failed_probes += 1
-        gone = self._failed_probes >= self._rules.probes
+        gone = self.stalled or self._failed_probes >= self._rules.probes
         starting = self.state is InstanceState.STARTING
         state = InstanceState.DOWN if gone and not starting else self.state
         self._become(state, trouble)
@@ -101,5 +116,6 @@ class InstanceHealth:
     def _become(self, state: InstanceState, reason: str) -> None:
         if state is not self.state:
             self._failures = 0
+            self.stalled = False
             self._failed_probes = self._failed_probes if state in PROBED else 0
         self.state, self.reason = state, reason

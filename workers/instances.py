@@ -15,6 +15,7 @@ import structlog
 from hexgen_celery.errors import HexgenError
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
 from hexgen_celery.llm import CancelToken
+from hexgen_celery.llm.activity import Activity
 from workers.instance_health import InstanceHealth
 from workers.server_probe import InstanceRefused
 
@@ -26,6 +27,11 @@ VERIFY_SECONDS = 20.0
 
 def _nothing() -> None:
     """Stand in for a callback that nobody gave."""
+
+
+def _unknown() -> int | None:
+    """Stand in for a length that nobody tells."""
+    return None
 
 
 class Server(Protocol):
@@ -44,8 +50,11 @@ class Announcer:
     """Announces the instance every `interval_seconds`, and at once when its state changes.
 
     Probes run in a thread of their own, so that a slow one does not silence the heartbeat.
+    `offered_len` tells the context that the server says it has (tokens).
     `on_silent` is called when a server in use is found down and none of its requests was heard of
-    lately either: it may keep their connections open for ever.
+    lately either: it may keep their connections open for ever. `activity` is what was heard of the
+    server: one in use that is silent for `patience_seconds` while requests run is suspect, and
+    must complete a probe in as long.
     """
 
     def __init__(
@@ -57,6 +66,9 @@ class Announcer:
         health: InstanceHealth | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         on_silent: Callable[[], object] = _nothing,
+        offered_len: Callable[[], int | None] = _unknown,
+        activity: Activity | None = None,
+        patience_seconds: float = float("inf"),
     ) -> None:
         self._directory = directory
         self._record = record
@@ -74,6 +86,10 @@ class Announcer:
         self._verify_at = time.monotonic() + verify_seconds
         self._drain_asked = False
         self._on_silent = on_silent
+        self._offered_len = offered_len
+        self._activity = activity or Activity()
+        self._patience = patience_seconds
+        self._probe_until = float("inf")
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
 
     @property
@@ -138,14 +154,16 @@ class Announcer:
     def _look(self) -> None:
         """Apply what is known to the state: wishes to drain, a finished probe, a check."""
         self._drain_or_resume()
+        self._listen()
         if self._probe is not None and self._probe.done():
             self._judge(self._probe)
             self._probe = None
+        self._break_off_probe()
         with self._lock:
             wants_probe = self._health.wants_probe
             wants_check = self._health.wants_check(time.monotonic())
             in_use = self._health.state is InstanceState.READY
-        if wants_probe and self._probe is None and not self._stop.is_set():
+        if wants_probe and self._probe is None:
             self._begin_probe()
         elif wants_check:
             self._check()
@@ -160,9 +178,34 @@ class Announcer:
             elif draining and not self._drain_asked:
                 self._health.resume()
 
+    def _listen(self) -> None:
+        """Suspect a server in use that says nothing to the requests it runs, until it does."""
+        silent = self._activity.silent_seconds
+        with self._lock:
+            self._health.heard(self._activity.heard_at)
+            if silent > self._patience:
+                self._health.silent(f"requests run, and none has had a token for {silent:.0f} s")
+
     def _begin_probe(self) -> None:
+        self._cancel = CancelToken()
+        # Only now: whoever ends it after this look finds this probe's token.
+        if self._stop.is_set():
+            return
+        with self._lock:
+            patience = self._patience if self._health.stalled else float("inf")
+        self._probe_until = time.monotonic() + patience
         self._probe = self._probes.submit(self._server.probe, self._cancel)
         self._probe.add_done_callback(self._probe_ended)
+
+    def _break_off_probe(self) -> None:
+        """End a probe that took too long, or that a token made needless: left alone it would be
+        the verdict of another suspicion."""
+        if self._probe is None:
+            return
+        if self.ready:
+            self._cancel.set("another request got a token")
+        elif time.monotonic() > self._probe_until:
+            self._cancel.set(f"no token within {self._patience:.0f} s")
 
     def _probe_ended(self, probe: Future[None]) -> None:
         """A good probe counts at once; a failed one is repeated at the next beat."""
@@ -175,12 +218,13 @@ class Announcer:
             log.error("a probe failed unexpectedly", error=repr(error))
         now = time.monotonic()
         with self._lock:
+            stalled = self._health.stalled
             if isinstance(error, InstanceRefused):
                 self._health.refuse(str(error))
             else:
                 self._health.probed("" if error is None else str(error), now)
             down = self._health.state is InstanceState.DOWN
-            silent = down and not self._health.trusted(now)
+            silent = down and (stalled or not self._health.trusted(now))
         if silent:
             self._on_silent()
 
@@ -240,4 +284,6 @@ class Announcer:
                 self._record = replace(self._record, epoch=time.time())
         elif reason != self._record.reason:
             log.warning("instance is still not ready", state=state, why=reason)
-        self._record = replace(self._record, state=state, reason=reason)
+        self._record = replace(
+            self._record, state=state, reason=reason, offered_len=self._offered_len()
+        )

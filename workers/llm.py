@@ -17,7 +17,7 @@ from hexgen_celery.core.admission import Allowance
 from hexgen_celery.deployment import Deployment, connect_deployment
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.instances import InstanceDirectory
-from hexgen_celery.live_cluster import instance_record
+from hexgen_celery.live_cluster import instance_record, scaled_profile
 from hexgen_celery.llm import LlmClient
 from hexgen_celery.names import LLM_TASKS
 from hexgen_celery.part_tokens import PartTokenStore
@@ -35,6 +35,7 @@ from workers.instances import Announcer
 from workers.kv_gauge import GaugedAdmission
 from workers.llm_requests import LlmExecutor
 from workers.part_counter import PartCounter
+from workers.patience import patience_seconds
 from workers.periodic import Periodic
 from workers.prompts import PromptAssembler
 from workers.requests import Place
@@ -73,14 +74,22 @@ def serve(settings: Settings, served: Served) -> int:
     record = instance_record(settings, pool, served.instance, deployment.worker)
     directory = InstanceDirectory(deployment.redis, deployment.keys)
     refuse_taken_name(directory, record, settings.workers.dead_after_seconds)
+    profile = load_profile(pool.profile)
+    server = ServerProbe(client, pool.model, pool.max_model_len)
     announcer = Announcer(
         directory,
         record,
-        ServerProbe(client, pool.model, pool.max_model_len),
+        server,
         settings.workers.heartbeat_seconds,
         on_silent=lambda: worker.break_off(),
+        offered_len=lambda: server.offered_len,
+        activity=client.activity,
+        patience_seconds=patience_seconds(
+            settings.llm.stalled_after_seconds,
+            scaled_profile(profile, record.speed),
+            pool.max_model_len,
+        ),
     )
-    profile = load_profile(pool.profile)
     policy = engine_admission(settings.admission, profile)
     engine = GaugedAdmission(policy, profile.kv_tokens, client.metrics)
     use_admission(lambda load: engine(load) if announcer.ready else NOTHING_FITS)

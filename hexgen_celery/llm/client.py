@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from hexgen_celery.closing import Closing
 from hexgen_celery.errors import RequestCancelled
+from hexgen_celery.llm.activity import Activity
 from hexgen_celery.llm.cancel import CancelToken
 from hexgen_celery.llm.endpoint import Endpoint
 from hexgen_celery.llm.loop_thread import LoopThread
@@ -46,6 +47,11 @@ class LlmClient(Closing):
     def server(self) -> str:
         """The server's base URL, without `/v1`."""
         return self._endpoint.root
+
+    @property
+    def activity(self) -> Activity:
+        """What was heard of the server lately by this client."""
+        return self._session.activity
 
     def complete(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from hexgen_celery.errors import ModelUnavailable
+from hexgen_celery.llm.activity import Activity
 from hexgen_celery.llm.endpoint import Endpoint
 from hexgen_celery.llm.failures import (
     TransientFailure,
@@ -31,9 +32,15 @@ class Exchange:
     """One HTTP exchange: sends the body, reads the stream to its end."""
 
     def __init__(
-        self, http: aiohttp.ClientSession, endpoint: Endpoint, body: Body, number: int
+        self,
+        http: aiohttp.ClientSession,
+        endpoint: Endpoint,
+        body: Body,
+        number: int,
+        activity: Activity,
     ) -> None:
         self._http = http
+        self._activity = activity
         self._url = endpoint.api("chat/completions")
         self._server = endpoint.root
         self._body = body
@@ -54,7 +61,8 @@ class Exchange:
         """
         self._sent_at = perf_counter()
         try:
-            await self._exchange(first_token)
+            with self._activity.awaiting():
+                await self._exchange(first_token)
         except CONNECTION_ERRORS as error:
             raise self._broken(error) from error
         return self._completion()
@@ -76,6 +84,7 @@ class Exchange:
 
     def _take(self, payload: bytes, first_token: FirstToken) -> None:
         answer = self._answer
+        self._activity.heard()
         try:
             answer.take(payload)
         except ValueError as error:

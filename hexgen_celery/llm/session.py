@@ -10,6 +10,7 @@ import structlog
 from tenacity import AsyncRetrying
 
 from hexgen_celery.errors import ModelUnavailable
+from hexgen_celery.llm.activity import Activity
 from hexgen_celery.llm.endpoint import Endpoint, authorization
 from hexgen_celery.llm.exchange import CONNECTION_ERRORS, Exchange, FirstToken
 from hexgen_celery.llm.failures import (
@@ -37,6 +38,7 @@ class ChatSession:
 
     def __init__(self, endpoint: Endpoint, settings: LlmSettings) -> None:
         self.endpoint = endpoint
+        self.activity = Activity()
         self._settings = settings
         self._unknown_fields: frozenset[str] = frozenset()
         self._lacks = Lacks(endpoint.root)
@@ -106,7 +108,7 @@ class ChatSession:
         self._unknown_fields |= set(error.fields)
 
     def _exchange(self, body: Body, number: int) -> Exchange:
-        return Exchange(self._http, self.endpoint, body, number)
+        return Exchange(self._http, self.endpoint, body, number, self.activity)
 
     async def models(self) -> list[str]:
         """The ids of the models served. Raises ModelUnavailable."""

@@ -52,12 +52,17 @@ class CoordinatorSettings(Section):
 
 
 class LlmSettings(Section):
-    """The LLM client. `api_key` comes from the environment or from `api_key_file`."""
+    """The LLM client. `api_key` comes from the environment or from `api_key_file`.
+
+    A server that runs requests and sends no token of any for `stalled_after_seconds`, or thrice
+    the longest prefill by its profile where that is longer, must complete a probe in as long.
+    """
 
     api_key: SecretStr | None = None
     api_key_file: Path | None = None
     connect_timeout_seconds: Positive = 5.0
     idle_timeout_seconds: Positive = 300.0
+    stalled_after_seconds: Positive = 60.0
     retries: Annotated[int, Field(ge=0)] = 3
     backoff_seconds: Positive = 0.25
     backoff_max_seconds: Positive = 5.0

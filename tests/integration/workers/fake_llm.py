@@ -17,7 +17,8 @@ POLL_SECONDS = 0.005
 class FakeLlm:
     """Answers every chat with `answer`, else with its last message, `seconds` later.
 
-    Counts what is under way. While `holding` is true, streams stay open after their first token.
+    Counts what is under way. While `holding` is true, streams stay open after their first token;
+    while `wedged` is, they get none at all.
     """
 
     def __init__(self, model: str = "fake-model", seconds: float = 0.0) -> None:
@@ -25,6 +26,7 @@ class FakeLlm:
         self.seconds = seconds
         self.answer = ""
         self.holding = False
+        self.wedged = False
         self.status = 200
         self.requests: list[dict[str, Any]] = []
         self.open = 0
@@ -46,7 +48,7 @@ class FakeLlm:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self.holding = False
+        self.holding = self.wedged = False
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -54,7 +56,7 @@ class FakeLlm:
     def reset(self) -> None:
         """Behave and count as if just started; streams that are held end."""
         self.answer = ""
-        self.holding = False
+        self.holding = self.wedged = False
         self.status = 200
         self.wait_open(0)
         self.requests.clear()
@@ -110,6 +112,8 @@ class FakeLlm:
     async def _stream(self, request: web.Request, text: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
+        while self.wedged:
+            await asyncio.sleep(POLL_SECONDS)
         await response.write(_event({"choices": [{"delta": {"content": text}, "index": 0}]}))
         await asyncio.sleep(self.seconds)
         while self.holding:

@@ -57,6 +57,27 @@ def test_questions_survive_a_server_that_ends_and_use_it_when_it_is_back(
                 assert back.requests
 
 
+def test_what_a_wedged_engine_holds_is_answered_elsewhere(
+    redis_server: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still lists its models, so that only its silence tells."""
+    with FakeLlm() as wedged, FakeLlm() as healthy:
+        pool = pool_of(wedged.url, healthy.url, concurrency=4)
+        pool = pool.model_copy(update={"max_model_len": 2048})
+        settings = deployment_settings(redis_server, "wedged", tmp_path, pool)
+        monkeypatch.setenv("HEXGEN_LLM__STALLED_AFTER_SECONDS", "1")
+        with LocalWorkers(settings, tmp_path) as workers:
+            workers.start()
+            _wait_ready(workers, {"x1": True, "x2": True})
+            wedged.wedged = True
+            pending = [workers.chat(f"question {number}") for number in range(20)]
+            answers = [waiting.get(timeout=PATIENCE)["text"] for waiting in pending]
+            assert answers == [f"question {number}" for number in range(20)]
+            assert wedged.broken_off
+            wedged.wedged = False
+            _wait_ready(workers, {"x1": True, "x2": True})
+
+
 def test_a_question_waits_for_the_only_server(redis_server: EmbeddedRedis, tmp_path: Path) -> None:
     with FakeLlm() as server:
         settings = deployment_settings(redis_server, "waiting", tmp_path, pool_of(server.url))

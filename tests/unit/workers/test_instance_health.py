@@ -105,3 +105,33 @@ def test_a_draining_one_is_not_probed_and_comes_back_through_a_probe() -> None:
     assert (health.state, health.wants_probe) == (InstanceState.DRAINING, False)
     health.resume()
     assert _state(health) is InstanceState.STARTING
+
+
+def test_a_silent_server_is_suspect_and_any_token_makes_it_ready_again() -> None:
+    health = _ready()
+    health.silent("no token for 60 s")
+    assert (health.state, health.reason) == (InstanceState.SUSPECT, "no token for 60 s")
+    health.heard(0.0)
+    assert _state(health) is InstanceState.SUSPECT
+    health.heard(61.0)
+    assert (health.state, health.wants_probe) == (InstanceState.READY, False)
+    assert health.trusted(70.0)
+
+
+def test_a_silent_server_that_completes_no_probe_is_down_at_once() -> None:
+    health = _ready()
+    health.silent("no token for 60 s")
+    health.probed("no token within 60 s", 120.0)
+    assert _state(health) is InstanceState.DOWN
+    health.heard(121.0)
+    assert _state(health) is InstanceState.DOWN, "only a probe brings it back"
+    health.probed("", 122.0)
+    assert _state(health) is InstanceState.READY
+
+
+def test_a_token_does_not_end_a_suspicion_with_another_reason() -> None:
+    health = _ready()
+    health.failed("refused", 11.0)
+    health.heard(12.0)
+    health.silent("no token for 60 s")
+    assert (health.state, health.reason) == (InstanceState.SUSPECT, "refused")

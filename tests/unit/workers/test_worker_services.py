@@ -12,9 +12,10 @@ import pytest
 import redis
 from celery import signals
 
-from hexgen_celery.errors import BrokerUnavailable, ModelUnavailable
+from hexgen_celery.errors import BrokerUnavailable, ModelUnavailable, RequestCancelled
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord, InstanceState
 from hexgen_celery.llm import CancelToken
+from hexgen_celery.llm.activity import Activity
 from hexgen_celery.references import RequestRef
 from hexgen_celery.settings import Settings
 from workers.cancellation import SHUTDOWN, InFlight
@@ -139,6 +140,59 @@ def test_what_still_gets_tokens_is_not_broken_off() -> None:
     directory.wait_for(InstanceState.DOWN)
     announcer.stop()
     assert not broken_off.is_set()
+
+
+class _WedgedServer(_Server):
+    """Lists its models; once wedged it completes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wedged = False
+
+    def probe(self, cancel: CancelToken) -> None:
+        """Hang until cancelled, as `LlmClient` would."""
+        stopped = threading.Event()
+        cancel.subscribe(stopped.set)
+        while self.wedged:
+            if stopped.wait(0.005):
+                raise RequestCancelled(f"the request was stopped: {cancel.reason}")
+
+
+def test_a_server_whose_engine_hangs_is_down_though_it_lists_its_models() -> None:
+    directory, server, broken_off = _Directory(), _WedgedServer(), threading.Event()
+    activity = Activity()
+    announcer = Announcer(
+        directory, RECORD, server, 0.01,
+        on_silent=broken_off.set, activity=activity, patience_seconds=0.2,
+    )  # fmt: skip
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    time.sleep(0.4)
+    assert directory.announced[-1].state == InstanceState.READY, "nothing runs there"
+    server.wedged = True
+    with activity.awaiting():
+        assert "none has had a token" in directory.wait_for(InstanceState.SUSPECT).reason
+        assert "no token within" in directory.wait_for(InstanceState.DOWN).reason
+        assert broken_off.wait(PATIENCE)
+    server.wedged = False
+    directory.wait_for(InstanceState.READY)
+    announcer.stop()
+
+
+def test_a_slow_server_is_never_down_as_long_as_any_token_comes() -> None:
+    """Its probe hangs behind what it works on: the token that came before counts as well."""
+    directory, server, activity = _Directory(), _WedgedServer(), Activity()
+    announcer = Announcer(directory, RECORD, server, 0.01, activity=activity, patience_seconds=0.3)
+    announcer.start()
+    directory.wait_for(InstanceState.READY)
+    server.wedged = True
+    with activity.awaiting():
+        for _ in range(3):
+            directory.wait_for(InstanceState.SUSPECT)
+            activity.heard()
+            directory.wait_for(InstanceState.READY)
+    announcer.stop()
+    assert InstanceState.DOWN not in {record.state for record in directory.announced}
 
 
 def test_a_server_that_differs_from_its_pool_is_refused_with_the_reason() -> None:
