@@ -41,7 +41,8 @@ class InstanceRecord:
     `queue` is its pool's; `own_queue` its own. `beat` is Unix seconds on Redis' clock, so that
     hosts need not agree on the time; `epoch` when it last became ready, with whatever prefix cache
     it had before lost. `reason` says why it is not ready. `speed`: how many times faster than its
-    profile it runs, which only emulated instances do. `max_model_len` in tokens, None if unknown.
+    profile it runs, which only emulated instances do. `max_model_len` is the context that its pool
+    promises and `offered_len` what its server says it has, in tokens; None if unknown.
     """
 
     name: str
@@ -59,6 +60,7 @@ class InstanceRecord:
     speed: float = 1.0
     max_model_len: int | None = None
     tags: tuple[str, ...] = ()
+    offered_len: int | None = None
 
     @property
     def ready(self) -> bool:
@@ -71,8 +73,13 @@ class InstanceRecord:
         return own_queue(self.queue, self.name)
 
     def has_room(self, context_tokens: int) -> bool:
-        """Whether prompt and answer of together so many tokens fit, as far as is known."""
+        """Whether prompt and answer of together so many tokens fit by what its pool promises."""
         return self.max_model_len is None or context_tokens <= self.max_model_len
+
+    def offers_room(self, context_tokens: int) -> bool:
+        """Whether they fit by what its server says, too."""
+        offered = self.offered_len is None or context_tokens <= self.offered_len
+        return offered and self.has_room(context_tokens)
 
     def alive(self, now: float, dead_after_seconds: float) -> bool:
         """Whether requests may be sent there at `now` (Redis' clock)."""

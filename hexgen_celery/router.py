@@ -235,8 +235,8 @@ class LiveRouter(Closing):
     ) -> tuple[list[InstanceRecord], PromptTokens]:
         """The usable instances with room for the request, and how long its prompt is for them.
 
-        Its length is what servers would count. Where that fits nowhere our own count decides: a
-        server that refuses it says why, and a factor learnt wrongly keeps nothing waiting.
+        Its length is what servers would count. Where that fits nowhere our own count decides, and
+        in the end what pools promise alone: a server that refuses it says why at once.
 
         Raises:
             NoPool: there is none.
@@ -245,10 +245,17 @@ class LiveRouter(Closing):
         able = self._usable(snapshot, wanted)
         if able:
             prompt = self._prompt_tokens(call, able[0].model, able, self.knowledge.current())
-            for tokens in (prompt.input_tokens, call.input_tokens):
-                records = [each for each in able if each.has_room(tokens + call.max_tokens)]
-                if records:
-                    return records, prompt
+            theirs, ours = (
+                prompt.input_tokens + call.max_tokens,
+                call.input_tokens + call.max_tokens,
+            )
+            records = (
+                [each for each in able if each.offers_room(theirs)]
+                or [each for each in able if each.offers_room(ours)]
+                or [each for each in able if each.has_room(ours)]
+            )
+            if records:
+                return records, prompt
         raise _no_pool(snapshot, wanted, call, self._profiles)
 
     def _placement(self, choice: _Choice, work: Work, end: float) -> Placement:

@@ -21,6 +21,12 @@ class ServerProbe:
         self._client = client
         self._model = model
         self._promised = max_model_len
+        self._offered: int | None = None
+
+    @property
+    def offered_len(self) -> int | None:
+        """The context that the server said it has when it was looked at last, in tokens."""
+        return self._offered
 
     def check(self) -> None:
         """Make sure that the server answers and is what its pool says.
@@ -37,7 +43,8 @@ class ServerProbe:
                 field="model",
                 hint="mend the pool's `model`, or move the instance to a pool of its own",
             )
-        self._check_length(lengths.get(self._model))
+        self._offered = lengths.get(self._model)
+        self._check_length(self._offered)
 
     def probe(self, cancel: CancelToken) -> None:
         """Complete one request of one token; `cancel` breaks it off.

@@ -369,3 +369,11 @@ def test_a_prompt_goes_where_it_fits_by_the_servers_count(world: LiveWorld) -> N
     world.directory.announce(instance("a1", max_model_len=16_163))
     with pytest.raises(NoPool, match="room for 16164 tokens"):
         world.router.place(_entry(4))
+
+
+def test_a_server_with_room_is_preferred_and_one_without_says_so_itself(world: LiveWorld) -> None:
+    """No pool promises a length here: nothing may wait for what nobody has."""
+    world.directory.announce(instance("a1", offered_len=16_163))
+    assert world.router.place(_entry(1)).reasons["instance"] == "a1"
+    world.directory.announce(instance("b1", "a6000", offered_len=16_164))
+    assert world.router.place(_entry(2)).reasons["instance"] == "b1"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import redis
 
 from hexgen_celery.errors import ModelUnavailable, RequestCancelled
+from hexgen_celery.instances import InstanceDirectory
+from hexgen_celery.keys import Keys
 from hexgen_celery.llm import CancelToken, LlmClient
 from tests.integration.emulator.running_server import (
     MODEL,
@@ -15,7 +18,10 @@ from tests.integration.emulator.running_server import (
     Pace,
     run_emulated,
 )
+from tests.integration.scheduling.live_world import instance
+from tests.integration.transport.probe import wait_for
 from tests.integration.workers.fake_llm import FakeLlm
+from workers.instances import Announcer
 from workers.kv_gauge import kv_usage
 from workers.server_probe import InstanceRefused, ServerProbe
 
@@ -81,3 +87,22 @@ def test_the_gauge_of_an_emulated_server_is_read(client: LlmClient) -> None:
 def test_a_server_without_metrics_says_so() -> None:
     with FakeLlm() as server, LlmClient(server.url) as client, pytest.raises(ModelUnavailable):
         client.metrics()
+
+
+def test_the_context_that_a_server_says_it_has_is_announced(
+    client: LlmClient, redis_client: redis.Redis, keys: Keys
+) -> None:
+    """Its pool promises none, and routers must not send what does not fit."""
+    directory, probe = InstanceDirectory(redis_client, keys), ServerProbe(client, MODEL, None)
+    announcer = Announcer(
+        directory, instance("a1", state="starting"), probe, 0.05,
+        offered_len=lambda: probe.offered_len,
+    )  # fmt: skip
+    announcer.start()
+    try:
+        wait_for(lambda: any(each.ready for each in directory.snapshot()[1]))
+        (record,) = directory.snapshot()[1]
+        assert record.offered_len == SMALL.max_model_len
+        assert not record.offers_room(SMALL.max_model_len + 1)
+    finally:
+        announcer.stop()
