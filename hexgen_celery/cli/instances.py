@@ -50,7 +50,10 @@ def drain_command(cli: CliContext, name: str) -> None:
 def resume_command(cli: CliContext, name: str) -> None:
     """Let a drained instance NAME take requests again."""
     with connect(resolve_broker(cli.settings)) as client:
-        done = InstanceDirectory(client, Keys(cli.settings.broker.prefix)).resume(name)
+        directory = InstanceDirectory(client, Keys(cli.settings.broker.prefix))
+        done = directory.resume(name)
+        if not done:
+            _require_known(name, directory, cli.settings)
     console.print(f"{name} {'resumes' if done else 'was not drained'}")
 
 

@@ -27,7 +27,7 @@ from hexgen_celery.workflows.definition import (
     WorkflowView,
 )
 from hexgen_celery.workflows.request_writer import Place, RequestWriter, request_metadata
-from hexgen_celery.workflows.routing_options import without_routing
+from hexgen_celery.workflows.routing_options import RoutingOptions, without_routing
 from hexgen_celery.workflows.stage_contract import Stage
 
 NODE = "chat"
@@ -110,10 +110,11 @@ class Chat:
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "messages"
+            known = (*ChatOptions.model_fields, *RoutingOptions.model_fields)
             raise InvalidSubmission(
                 f"option {name!r}: {first['msg']}",
                 field=name,
-                hint=f"options of chat: {', '.join(ChatOptions.model_fields)}",
+                hint=f"options of chat: {', '.join(known)}",
             ) from error
 
     def _call(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from hexgen_celery.errors import InvalidSubmission
 from hexgen_celery.settings import PipelineSettings
 from hexgen_celery.workflows.definition import Json
-from hexgen_celery.workflows.routing_options import without_routing
+from hexgen_celery.workflows.routing_options import RoutingOptions, without_routing
 
 QUESTION_KEY = "question_key"
 AUTO = "auto"
@@ -73,8 +73,9 @@ def _rejection(error: ValidationError) -> InvalidSubmission:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     unknown = first["type"] == "extra_forbidden"
+    names = (*PipelineSettings.model_fields, QUESTION_KEY, *RoutingOptions.model_fields)
     return InvalidSubmission(
         f"unknown option {name!r}" if unknown else f"option {name!r}: {first['msg']}",
         field=name,
-        hint=f"options of text_to_sql: {', '.join(PipelineSettings.model_fields)}, {QUESTION_KEY}",
+        hint=f"options of text_to_sql: {', '.join(names)}",
     )

@@ -70,6 +70,16 @@ def test_an_instance_that_nobody_knows_is_not_drained(redis_client: redis.Redis)
     assert redis_client.hlen(KEYS.drains) == 0
 
 
+def test_an_instance_that_nobody_knows_is_not_resumed(redis_client: redis.Redis) -> None:
+    directory = InstanceDirectory(redis_client, KEYS)
+    directory.announce(RECORD)
+    refused = _hexgen("instances", "resume", "al")
+    assert isinstance(refused.exception, InvalidSettings)
+    assert refused.exception.hint == "known: a1"
+    directory.drain("gone")
+    assert "resumes" in _hexgen("instances", "resume", "gone").output, "it was drained, and left"
+
+
 def test_an_instance_that_is_declared_can_be_drained_before_it_is_there(tmp_path: Path) -> None:
     (tmp_path / "hexgen.toml").write_text(
         '[[pools]]\nname = "x"\ngpu = "a100"\nmodel = "m"\nprofile = "a100-80g-x4-llama-3.1-70b"\n'

@@ -85,3 +85,4 @@ def test_impossible_options_are_refused_by_name(options: dict[str, Any], field: 
     with pytest.raises(InvalidSubmission) as caught:
         chat().begin(asked(**options))
     assert caught.value.field == field
+    assert {"messages", "model", "tags"} <= set(caught.value.hint.replace(",", "").split())

@@ -31,3 +31,10 @@ def test_none_of_them_need_be_given() -> None:
 def test_the_wrong_kind_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSubmission):
         routing_options(wrong)
+
+
+@pytest.mark.parametrize("misspelt", ["modle", "tag"])
+def test_the_hint_for_a_misspelt_one_names_them(misspelt: str) -> None:
+    with pytest.raises(InvalidSubmission) as caught:
+        resolve_options({misspelt: "m"}, PipelineSettings())
+    assert {"model", "tags"} <= set(caught.value.hint.replace(",", "").split())
