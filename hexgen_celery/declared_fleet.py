@@ -34,7 +34,7 @@ def declared_fleet(settings: Settings, name: str) -> Fleet:
     """The declared instances of the model that most of them serve, by their pools' profiles.
 
     Raises:
-        InvalidProfile: there is no pool, or a profile is missing or wrong.
+        InvalidProfile: there is no pool with an instance, or a profile is missing or wrong.
     """
     if not settings.pools:
         hint = "add [[pools]] with instances, or name a cluster file"
@@ -42,7 +42,10 @@ def declared_fleet(settings: Settings, name: str) -> Fleet:
     counts: Counter[str] = Counter()
     for pool in settings.pools:
         counts[pool.model] += len(pool.instances)
-    ((model, _),) = counts.most_common(1)
+    ((model, most),) = counts.most_common(1)
+    if not most:
+        hint = "add instances to one of [[pools]], or name a cluster file"
+        raise InvalidProfile(f"{name} declares no instance", field="pools.instances", hint=hint)
     serving = [pool for pool in settings.pools if pool.model == model]
     return Fleet(name, model, tuple(one for pool in serving for one in _instances(pool)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from hexgen_celery.health.outcome import Check, Verdict
 from hexgen_celery.health.redis_program import find_redis_program
 from hexgen_celery.health.redis_server import check_redis
 from hexgen_celery.health.store import check_store
+from hexgen_celery.instances import InstanceRecord
 from hexgen_celery.llm import ChatRequest, LlmClient
 from hexgen_celery.logs import mask_text
 from hexgen_celery.settings import Settings
@@ -43,8 +44,10 @@ def check_all(settings: Settings) -> Iterator[Check]:
         yield _guarded("redis program", lambda: str(find_redis_program()))
     broker, client = _broker(settings)
     yield broker
+    announced: tuple[InstanceRecord, ...] = ()
     if client is not None:
         counts = client.counts()
+        announced = tuple(each.record for each in counts.instances if each.state == "ready")
         yield from check_redis(client.redis_info())
         yield _clock(client)
         answering = _answering(client)
@@ -55,7 +58,7 @@ def check_all(settings: Settings) -> Iterator[Check]:
             client, [each.worker for each in counts.processes if each.kind == "sql"]
         )
         yield from check_store(client.settings, counts)
-    yield from _instances(settings)
+    yield from _instances(settings, announced)
 
 
 def _guarded(name: str, check: Callable[[], str]) -> Check:
@@ -150,12 +153,19 @@ def _database(entry: DatabaseEntry, seen: Mapping[str, str]) -> Check:
     return Check(name, verdict, detail, hint)
 
 
-def _instances(settings: Settings) -> Iterator[Check]:
+def _instances(settings: Settings, announced: Iterable[InstanceRecord]) -> Iterator[Check]:
+    """Whether every server completes a request: the declared ones, and the ready ones that
+    registered themselves."""
     servers = _servers(settings)
+    known = {name for name, _, _ in servers}
+    servers += [(each.name, each.model, each.url) for each in announced if each.name not in known]
     waiting = [each.name for pool in settings.pools for each in pool.instances if not each.url]
     if not servers and waiting:
         detail = f"{', '.join(waiting)} not running"
         yield Check("instances", Verdict.FAILED, detail, "start them with `hexgen up`")
+    elif not servers and settings.pools:
+        hint = "`hexgen worker llm --instance NAME --pool POOL --url URL`"
+        yield Check("instances", Verdict.FAILED, "none is ready in any pool", hint)
     elif not servers:
         hint = "declare [[pools]] with instances; see docs/configuration.md"
         yield Check("instances", Verdict.FAILED, "none is declared", hint)

@@ -94,7 +94,11 @@ def _instances(pools: Iterable[PoolSettings], counts: ClusterCounts) -> Iterator
     """Declared instances that nobody announced, and announced ones that are not ready."""
     announced = {each.record.name: each for each in counts.instances}
     serving = {each.record.queue for each in counts.instances if each.state == "ready"}
+    joined = {each.record.queue for each in counts.instances}
     for pool in pools:
+        if not pool.instances and pool.queue not in joined:
+            hint = f"`hexgen worker llm --instance NAME --pool {pool.queue} --url URL`"
+            yield warned(f"pool {pool.queue}", "declares no instance, and none has joined it", hint)
         for instance in pool.instances:
             if instance.name not in announced and counts.instances:
                 detail = f"declared in {pool.queue}, but no worker announces it"

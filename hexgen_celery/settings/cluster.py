@@ -81,7 +81,10 @@ class InstanceSettings(Section):
 
 
 class PoolSettings(Section):
-    """Interchangeable instances: one GPU type, model, context length and profile."""
+    """Interchangeable instances: one GPU type, model, context length and profile.
+
+    Without `instances` it is served by those alone that register themselves.
+    """
 
     name: Name
     gpu: Name
@@ -90,7 +93,7 @@ class PoolSettings(Section):
     max_model_len: PositiveInt | None = None
     tags: tuple[str, ...] = ()
     concurrency: PositiveInt = 64
-    instances: tuple[InstanceSettings, ...] = Field(min_length=1)
+    instances: tuple[InstanceSettings, ...] = ()
 
     @property
     def queue(self) -> str:

@@ -128,6 +128,16 @@ def test_each_trouble_has_its_verdict_and_a_way_to_mend_it(
     assert check.hint
 
 
+def test_an_empty_pool_is_told_until_an_instance_joined_it() -> None:
+    declared = DECLARED.pools[0].model_copy(update={"instances": ()})
+    empty = DECLARED.model_copy(update={"pools": (declared,)})
+    found = {check.name: check for check in check_deployment(empty, replace(HEALTHY, instances=()))}
+    assert found[f"pool {QUEUE}"].verdict is Verdict.WARNING
+    assert f"--pool {QUEUE} --url URL" in found[f"pool {QUEUE}"].hint
+    joined = {check.verdict for check in check_deployment(empty, HEALTHY)}
+    assert joined == {Verdict.OK}
+
+
 def test_who_differs_from_the_others_is_named() -> None:
     odd = _process("sql", "odd", "1", "other")
     check = _found(replace(HEALTHY, processes=(*HEALTHY.processes, odd)))["worker settings"]

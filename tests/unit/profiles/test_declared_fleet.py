@@ -68,6 +68,9 @@ def test_a_wrong_configuration_is_told_as_one(tmp_path: Path) -> None:
         read_fleet(configuration(tmp_path, POOLS.replace("l40s-x1-qwen3-30b-a3b", "h900")))
     with pytest.raises(InvalidProfile, match="declares no pool"):
         read_fleet(configuration(tmp_path, "pools = []"))
+    empty = '[[pools]]\nname = "x"\ngpu = "a"\nmodel = "m"\nprofile = "p"\n'
+    with pytest.raises(InvalidProfile, match="declares no instance"):
+        read_fleet(configuration(tmp_path, empty))
     again = POOLS.replace("[emulator]\nspeed = 2.0\n", "")
     with pytest.raises(InvalidSettings, match="declared twice"):
         read_fleet(configuration(tmp_path, 2 * again))

@@ -30,6 +30,12 @@ def test_a_new_one_joins_a_declared_pool() -> None:
     assert (served.name, served.pool, served.instance.url) == ("a9", POOL, "http://9")
 
 
+def test_a_pool_without_instances_of_its_own_is_joined_too() -> None:
+    empty = PoolSettings(name="y", gpu="a100", model="m", profile=POOL.profile)
+    served = find_served(Settings(pools=(empty,)), "a9", "y", "http://9")
+    assert (served.name, served.pool, served.instance.url) == ("a9", empty, "http://9")
+
+
 def test_an_unknown_one_or_pool_is_refused_with_what_is_known() -> None:
     with pytest.raises(InvalidSettings, match="a9"):
         find_served(SETTINGS, "a9")
