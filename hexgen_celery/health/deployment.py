@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPException
 
 from hexgen_celery.health.outcome import Check, failed, passed, warned
@@ -40,17 +40,40 @@ def check_deployment(settings: Settings, counts: ClusterCounts) -> Iterator[Chec
 def check_strangers(
     answering: Iterable[str], processes: Iterable[ProcessRecord]
 ) -> Iterator[Check]:
-    """Workers that answer on this broker and are not of this deployment.
+    """Workers that answer on this broker and should not: those that feed an instance that another
+    one feeds too, and those that are not of this deployment.
 
     The queues that clients send to have the same names in all deployments, so that the workers of
     another one take, and answer, questions of this one.
     """
-    known = {each.worker for each in processes}
+    known = {each.worker: each.kind for each in processes}
     counted = Counter(answering)
-    strangers = [name for name, times in counted.items() if name not in known or times > 1]
+    feeding = {name: times for name, times in counted.items() if known.get(name) == "llm"}
+    yield from _doubled(feeding)
+    strangers = [
+        name
+        for name, times in counted.items()
+        if name not in known or (times > 1 and name not in feeding)
+    ]
     if known and strangers:
         detail = f"of another deployment, on the same Redis database: {_listed(strangers)}"
         yield warned("strange workers", detail, "give each deployment its own database number")
+
+
+def _doubled(feeding: Mapping[str, int]) -> Iterator[Check]:
+    """Instances with more than one worker, of which each counts only what it holds itself."""
+    workers: Counter[str] = Counter()
+    for name, times in feeding.items():
+        workers[name.partition("@")[0].removeprefix("llm-")] += times
+    for instance, number in workers.items():
+        if number > 1:
+            many = "two" if number == 2 else str(number)
+            detail = f"{many} workers feed {instance}, so that its server is sent {many} times"
+            hint = (
+                "stop all but one, once its successor is ready; where one is of another "
+                "deployment, give each a database number of its own"
+            )
+            yield warned(f"workers of {instance}", f"{detail} what it should hold", hint)
 
 
 def _timers(counts: ClusterCounts) -> Check:

@@ -247,5 +247,21 @@ def test_workers_of_another_deployment_are_told(answering: list[str], strangers:
     assert all(check.verdict is Verdict.WARNING for check in found)
 
 
+@pytest.mark.parametrize(
+    ("answering", "told"),
+    [
+        (["llm-a1@h", "llm-a1@h"], "two workers feed a1"),
+        (["llm-a1@h", "llm-a1@other"], "two workers feed a1"),
+        (["llm-a1@h", "llm-a1@h", "llm-a1@other"], "3 workers feed a1"),
+        (["llm-a1@h", "llm-a2@h"], ""),
+    ],
+)
+def test_workers_that_feed_one_instance_together_are_told(answering: list[str], told: str) -> None:
+    processes = [ProcessRecord(name, "llm", "1", "f") for name in set(answering)]
+    found = list(check_strangers(answering, processes))
+    assert [check.detail.partition(",")[0] for check in found] == ([told] if told else [])
+    assert all(check.verdict is Verdict.WARNING and check.hint for check in found)
+
+
 def test_workers_that_announce_nothing_are_no_strangers() -> None:
     assert list(check_strangers(["control@h"], ())) == []
