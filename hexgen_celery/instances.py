@@ -81,6 +81,16 @@ class InstanceRecord:
         offered = self.offered_len is None or context_tokens <= self.offered_len
         return offered and self.has_room(context_tokens)
 
+    @property
+    def context_len(self) -> int | None:
+        """Tokens of its context, as far as is known."""
+        known = (each for each in (self.max_model_len, self.offered_len) if each is not None)
+        return min(known, default=None)
+
+    def is_longer_than(self, context_tokens: int) -> bool:
+        """Whether its context is known to be longer."""
+        return self.context_len is not None and self.context_len > context_tokens
+
     def alive(self, now: float, dead_after_seconds: float) -> bool:
         """Whether requests may be sent there at `now` (Redis' clock)."""
         return self.ready and now - self.beat <= dead_after_seconds

@@ -20,6 +20,8 @@ from hexgen_celery.prefix_caches import CacheFactor, PrefixCaches
 from hexgen_celery.profiles_io import load_profile
 from hexgen_celery.request_urgency import Work
 from hexgen_celery.settings import InstanceSettings, PoolSettings, Settings
+from hexgen_celery.workflows.definition import Submission
+from hexgen_celery.workflows.routing_options import routing_options
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,12 @@ class Wanted:
     def served_by(self, record: InstanceRecord) -> bool:
         """Whether such an instance can take it at all."""
         return self.model in ("", record.model) and (not self.tags or self.tags <= set(record.tags))
+
+
+def wanted_by(submission: Submission) -> Wanted:
+    """What all requests of a question need."""
+    asked = routing_options(submission.options)
+    return Wanted(model=asked.model, tags=frozenset(asked.tags))
 
 
 def usable_records(

@@ -40,7 +40,8 @@ class OutboxEntry:
     `resent` says that it may have been sent before; `round` how many rounds of its step are over.
     `siblings_until` is when the slowest other request of its stage that was sent before is expected
     to end (Unix seconds; 0 for none), whoever placed it. `ready_at` is when it became ready (Unix
-    seconds), by which some orders rank it for as long as it waits; 0 is just now.
+    seconds), by which some orders rank it for as long as it waits; 0 is just now. `too_short` is a
+    context (tokens) that its last attempt did not fit into; 0 where it did.
     """
 
     ref: RequestRef
@@ -50,6 +51,7 @@ class OutboxEntry:
     round: int = 0
     siblings_until: float = 0.0
     ready_at: float = 0.0
+    too_short: int = 0
 
     @property
     def task(self) -> str:

@@ -30,7 +30,14 @@ from hexgen_celery.errors import HexgenError, InvalidSettings
 from hexgen_celery.instances import InstanceRecord, own_queue
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning import Knowledge, SharedKnowledge
-from hexgen_celery.live_cluster import MICROSECONDS, LiveCluster, Profiles, Wanted, usable_records
+from hexgen_celery.live_cluster import (
+    MICROSECONDS,
+    LiveCluster,
+    Profiles,
+    Wanted,
+    usable_records,
+    wanted_by,
+)
 from hexgen_celery.live_snapshot import Snapshot, SnapshotReader
 from hexgen_celery.names import SQL_QUEUE
 from hexgen_celery.outbox import OutboxEntry, Placement
@@ -45,7 +52,6 @@ from hexgen_celery.settings import Settings
 from hexgen_celery.sibling_slack import SiblingSlack
 from hexgen_celery.transport.messages import HEADER, Urgency
 from hexgen_celery.workflows.definition import LlmCall
-from hexgen_celery.workflows.routing_options import routing_options
 
 CONSIDERED = 8
 
@@ -241,8 +247,10 @@ class LiveRouter(Closing):
         Raises:
             NoPool: there is none.
         """
-        wanted = _wanted(entry)
+        wanted = wanted_by(entry.submission)
         able = self._usable(snapshot, wanted)
+        if entry.too_short:
+            able = [each for each in able if each.is_longer_than(entry.too_short)]
         if able:
             prompt = self._prompt_tokens(call, able[0].model, able, self.knowledge.current())
             theirs, ours = (
@@ -327,11 +335,6 @@ def _destination(placement: Placement) -> dict[str, Any]:
     if placement.urgency is None:
         return {"queue": placement.queue}
     return {"queue": placement.queue, "headers": {HEADER: placement.urgency.to_header()}}
-
-
-def _wanted(entry: OutboxEntry) -> Wanted:
-    asked = routing_options(entry.submission.options)
-    return Wanted(model=asked.model, tags=frozenset(asked.tags))
 
 
 def _chosen(views: Sequence[InstanceView], target: Target) -> InstanceView:

@@ -34,6 +34,7 @@ from workers.instance_name import refuse_taken_name
 from workers.instances import Announcer
 from workers.kv_gauge import GaugedAdmission
 from workers.llm_requests import LlmExecutor
+from workers.overflow import LongerElsewhere
 from workers.part_counter import PartCounter
 from workers.patience import patience_seconds
 from workers.periodic import Periodic
@@ -98,10 +99,11 @@ def serve(settings: Settings, served: Served) -> int:
         pool.model,
         lambda text: client.tokenize(text, pool.model),
     )
+    elsewhere = LongerElsewhere(directory, served.name, settings.workers.dead_after_seconds)
     worker = StageWorker(
         deployment,
         "llm",
-        _executor(deployment, client, pool.model, announcer, counter),
+        _executor(deployment, client, pool.model, announcer, counter, elsewhere),
         Place(deployment.worker, served.name, pool.queue),
         on_stopping=announcer.withdraw,
     )
@@ -179,6 +181,7 @@ def _executor(
     model: str,
     announcer: Announcer,
     counter: PartCounter,
+    elsewhere: LongerElsewhere,
 ) -> LlmExecutor:
     parts = PartStore(deployment.redis, deployment.keys)
 
@@ -194,6 +197,7 @@ def _executor(
         model,
         on_progress=announcer.progressed,
         on_unavailable=announcer.failed,
+        on_overflow=elsewhere.judged,
     )
 
 

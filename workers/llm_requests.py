@@ -8,8 +8,9 @@ from typing import Protocol
 import redis
 import structlog
 
-from hexgen_celery.errors import ModelUnavailable
+from hexgen_celery.errors import HexgenError, ModelUnavailable
 from hexgen_celery.llm import CancelToken, ChatRequest, Completion
+from hexgen_celery.llm.failures import ContextOverflow
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import Json, LlmCall
 from workers.prompts import PromptAssembler
@@ -32,8 +33,16 @@ class Completions(Protocol):
         ...
 
 
+Overflow = Callable[[ClaimedRequest, ContextOverflow], HexgenError]
+
+
+def _refused(_request: ClaimedRequest, error: ContextOverflow) -> HexgenError:
+    return error
+
+
 class LlmExecutor:
-    """Runs LLM requests on one instance."""
+    """Runs LLM requests on one instance. `on_overflow` says what a request that does not fit there
+    fails with."""
 
     def __init__(
         self,
@@ -44,6 +53,7 @@ class LlmExecutor:
         *,
         on_progress: Callable[[], object],
         on_unavailable: Callable[[str], object],
+        on_overflow: Overflow = _refused,
     ) -> None:
         self._completions = completions
         self._prompts = prompts
@@ -51,6 +61,7 @@ class LlmExecutor:
         self._model = model
         self._on_progress = on_progress
         self._on_unavailable = on_unavailable
+        self._on_overflow = on_overflow
 
     def execute(self, request: ClaimedRequest, cancel: CancelToken) -> Done:
         """Stream one completion; see `RequestExecutor`."""
@@ -65,6 +76,8 @@ class LlmExecutor:
         except ModelUnavailable as error:
             self._on_unavailable(str(error))
             raise
+        except ContextOverflow as error:
+            raise self._on_overflow(request, error) from None
         self._on_progress()
         return Done(_result(completion))
 

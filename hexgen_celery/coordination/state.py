@@ -102,6 +102,7 @@ class WorkflowRecord:
             round=rounds_of(spec.step, self.nodes),
             siblings_until=siblings_until(spec, self.nodes),
             ready_at=float(node.record.get("ready_at") or 0.0),
+            too_short=int((node.outcome.get("error") or {}).get("context_tokens", 0)),
         )
 
 

@@ -50,6 +50,23 @@ class ContextOverflow(ModelRefused):
     code = "context_overflow"
 
 
+class ContextTooShort(ModelUnavailable):
+    """Raised in place of `ContextOverflow` where an instance with more than the `context_tokens` of
+    this one can take the request."""
+
+    code = "context_too_short"
+
+    def __init__(
+        self, message: str, context_tokens: int, *, hint: str = "", field: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, field=field)
+        self.context_tokens = context_tokens
+
+    def to_json(self) -> dict[str, str]:
+        """With the context that was too short."""
+        return {**super().to_json(), "context_tokens": str(self.context_tokens)}
+
+
 class ExtrasRefused(ModelRefused):
     """Raised when a server rejects `fields` that not all know; without them it may pass."""
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from hexgen_celery.api import Client
+from hexgen_celery.errors import ModelUnavailable
 from hexgen_celery.instances import InstanceState
 from hexgen_celery.ledger import LedgerView
+from hexgen_celery.llm.failures import ContextOverflow
 from hexgen_celery.outbox import OutboxEntry, Placement
 from hexgen_celery.references import RequestRef
 from hexgen_celery.router import LiveRouter, NoPool
@@ -20,6 +22,7 @@ from hexgen_celery.upkeep import stranded
 from hexgen_celery.upkeep.stranded import Rescuer
 from hexgen_celery.workflows.definition import Failure, Json
 from tests.integration.scheduling.live_world import LiveWorld, instance
+from workers.overflow import LongerElsewhere
 
 pytestmark = pytest.mark.integration
 
@@ -101,6 +104,32 @@ def test_a_request_goes_only_where_its_context_fits(world: LiveWorld) -> None:
     world.directory.announce(instance("a1", max_model_len=163))
     world.directory.announce(replace(instance("b1", "a6000"), max_model_len=164))
     assert world.queue_of(world.ask()) == "gpu.a6000.x.b1"
+
+
+def test_a_request_that_did_not_fit_is_tried_where_there_is_more_room_and_nowhere_else(
+    world: LiveWorld,
+) -> None:
+    """Its length was underestimated: by that it fits everywhere."""
+    short, long = instance("a1", offered_len=200), instance("b1", "a6000", offered_len=300)
+    world.directory.announce(short)
+    question = world.ask()
+    ref = RequestRef(question, "a", 1)
+    queue = world.queue_of(question)
+    request = world.coordinator.claim(ref, worker="w", instance="a1", queue=queue)
+    assert request is not None
+    elsewhere = LongerElsewhere(world.directory, "a1", 5.0)
+    overflow = ContextOverflow("it has 250 tokens")
+    assert elsewhere.judged(request, overflow) is overflow
+    world.directory.announce(instance("a2", offered_len=200))
+    assert elsewhere.judged(request, overflow) is overflow, "one as short refuses it too"
+    world.directory.announce(long)
+    failure = elsewhere.judged(request, overflow)
+    assert isinstance(failure, ModelUnavailable), "so that there is another attempt"
+    world.coordinator.fail(ref, dict(failure.to_json()), retryable=True)
+    assert world.queue_of(question) == long.own_queue
+    world.directory.withdraw("b1")
+    world.rescuer.rescue()
+    assert world.queue_of(question) == long.own_queue, "it waits, rather than fail on a short one"
 
 
 def test_a_request_goes_only_to_pools_with_its_tags(world: LiveWorld) -> None:

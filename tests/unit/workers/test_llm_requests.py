@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
 import redis
 
+from hexgen_celery.errors import HexgenError
 from hexgen_celery.llm import CancelToken, ChatRequest, Completion
+from hexgen_celery.llm.failures import ContextOverflow, ContextTooShort
 from hexgen_celery.references import ClaimedRequest, RequestRef
 from hexgen_celery.workflows.definition import (
     LlmCall,
@@ -136,3 +139,29 @@ def test_a_first_token_that_cannot_be_reported_does_not_end_the_request() -> Non
         on_unavailable=list,
     )
     assert executor.execute(REQUEST, CancelToken()).result["text"] == "hi"
+
+
+class _ShortClient(_Client):
+    def complete(self, request: ChatRequest, **_rest: object) -> Completion:
+        raise ContextOverflow(f"{request.max_tokens} are too many")
+
+
+def test_whoever_knows_the_others_says_what_an_overflow_fails_with() -> None:
+    def longer_elsewhere(request: ClaimedRequest, error: ContextOverflow) -> HexgenError:
+        assert request is REQUEST
+        return ContextTooShort(error.message, 40)
+
+    unavailable: list[str] = []
+    executor = LlmExecutor(
+        _ShortClient(),
+        PromptAssembler(_Parts()),
+        lambda _ref: None,
+        "m",
+        on_progress=list,
+        on_unavailable=unavailable.append,
+        on_overflow=longer_elsewhere,
+    )
+    with pytest.raises(ContextTooShort) as raised:
+        executor.execute(REQUEST, CancelToken())
+    assert raised.value.to_json()["context_tokens"] == "40"
+    assert unavailable == [], "nothing is wrong with the server"
