@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hexgen_celery.cli.log_lines import to_standard_error
+
 if TYPE_CHECKING:
     from hexgen_celery.api import Client
     from hexgen_celery.settings import Settings
@@ -39,6 +41,7 @@ class CliContext:
         """
         from hexgen_celery.api import Client
 
+        to_standard_error()
         return Client(self.settings)
 
 

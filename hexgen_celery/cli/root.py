@@ -11,6 +11,7 @@ import click
 from hexgen_celery.cli.context import CliContext
 from hexgen_celery.cli.imports import import_quickly
 from hexgen_celery.cli.interrupt import Interrupt
+from hexgen_celery.cli.log_lines import to_standard_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class LazyCommand:
         with Interrupt(raising=True) as interrupt:
             command = getattr(import_quickly(module), attribute)
             interrupt.check()
+        to_standard_error()
         if not isinstance(command, click.Command):
             raise TypeError(f"{self.place} is not a command")
         return command
