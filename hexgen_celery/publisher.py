@@ -10,11 +10,12 @@ from celery.exceptions import TaskRevokedError
 from celery.utils.nodenames import anon_nodename
 from celery.utils.saferepr import saferepr
 
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.errors import QuestionFailed
 from hexgen_celery.events import send_event
 from hexgen_celery.follow_ups import follow
 from hexgen_celery.outbox import OutboxEntry, Placement, TerminalResult
-from hexgen_celery.router import LiveRouter, NoPool
+from hexgen_celery.router import LiveRouter
 from hexgen_celery.workflows.definition import WorkflowStatus
 
 log = structlog.get_logger(__name__)

@@ -26,7 +26,8 @@ from hexgen_celery.core.scoring import (
     uncached_tokens,
 )
 from hexgen_celery.core.views import ClusterView, InstanceView, RequestView, Target
-from hexgen_celery.errors import HexgenError, InvalidSettings
+from hexgen_celery.eligibility import NoPool, no_pool, with_room
+from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.instances import InstanceRecord, own_queue
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning import Knowledge, SharedKnowledge
@@ -54,12 +55,6 @@ from hexgen_celery.transport.messages import HEADER, Urgency
 from hexgen_celery.workflows.definition import LlmCall
 
 CONSIDERED = 8
-
-
-class NoPool(HexgenError):
-    """Raised when no pool can take a request now; it stays in the outbox and is tried again."""
-
-    code = "no_pool"
 
 
 @dataclass(slots=True)
@@ -241,9 +236,6 @@ class LiveRouter(Closing):
     ) -> tuple[list[InstanceRecord], PromptTokens]:
         """The usable instances with room for the request, and how long its prompt is for them.
 
-        Its length is what servers would count. Where that fits nowhere our own count decides, and
-        in the end what pools promise alone: a server that refuses it says why at once.
-
         Raises:
             NoPool: there is none.
         """
@@ -253,18 +245,10 @@ class LiveRouter(Closing):
             able = [each for each in able if each.is_longer_than(entry.too_short)]
         if able:
             prompt = self._prompt_tokens(call, able[0].model, able, self.knowledge.current())
-            theirs, ours = (
-                prompt.input_tokens + call.max_tokens,
-                call.input_tokens + call.max_tokens,
-            )
-            records = (
-                [each for each in able if each.offers_room(theirs)]
-                or [each for each in able if each.offers_room(ours)]
-                or [each for each in able if each.has_room(ours)]
-            )
+            records = with_room(able, call, prompt)
             if records:
                 return records, prompt
-        raise _no_pool(snapshot, wanted, call, self._profiles)
+        raise no_pool(snapshot, wanted, call, self._profiles)
 
     def _placement(self, choice: _Choice, work: Work, end: float) -> Placement:
         request, instance = choice.expected.view, choice.view.instance
@@ -360,23 +344,3 @@ def _work_on(request: RequestView, view: InstanceView) -> Work:
         prefill_us=round(prefill_seconds(request, view, uncached) * MICROSECONDS),
         decode_us=round(decode_seconds(request, view) * MICROSECONDS),
     )
-
-
-def _no_pool(snapshot: Snapshot, wanted: Wanted, call: LlmCall, profiles: Profiles) -> NoPool:
-    needs = [f" serves {wanted.model}"] if wanted.model else [" is ready"]
-    if wanted.tags:
-        needs.append(f"has the tags {', '.join(sorted(wanted.tags))}")
-    known = "; ".join(
-        f"{record.name} ({record.queue}, {record.state}{_why(record, profiles)})"
-        for record in snapshot.records
-    )
-    return NoPool(
-        f"no instance{' and '.join(needs)} with room for {call.input_tokens + call.max_tokens} "
-        f"tokens of context; announced: {known or 'none'}",
-        hint="start one with `hexgen worker llm --instance NAME`",
-    )
-
-
-def _why(record: InstanceRecord, profiles: Profiles) -> str:
-    reason = record.reason or profiles.trouble(record)
-    return f": {reason}" if reason else ""

@@ -12,11 +12,12 @@ import redis
 import structlog
 
 from hexgen_celery.coordination.state import WorkflowStore
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.keys import Keys
 from hexgen_celery.ledger import Ledger
 from hexgen_celery.names import GPU_QUEUES
 from hexgen_celery.outbox import Placement
-from hexgen_celery.router import LiveRouter, NoPool
+from hexgen_celery.router import LiveRouter
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.settings import Settings
 from hexgen_celery.transport.scripts import QueueScripts

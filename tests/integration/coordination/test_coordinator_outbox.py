@@ -5,8 +5,8 @@ from __future__ import annotations
 import redis
 
 from hexgen_celery.coordination import Coordinator, OutboxEntry
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.keys import Keys
-from hexgen_celery.router import NoPool
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.settings import Settings
 from hexgen_celery.workflows.definition import (

@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 
 from hexgen_celery.api import Client
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.errors import ModelUnavailable
 from hexgen_celery.instances import InstanceState
 from hexgen_celery.ledger import LedgerView
 from hexgen_celery.llm.failures import ContextOverflow
 from hexgen_celery.outbox import OutboxEntry, Placement
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import LiveRouter, NoPool
+from hexgen_celery.router import LiveRouter
 from hexgen_celery.scripts import Scripts
 from hexgen_celery.transport.messages import decode, token_of
 from hexgen_celery.upkeep import stranded

@@ -13,6 +13,7 @@ import redis
 from hexgen_celery.api import Client
 from hexgen_celery.coordination.state import WorkflowRecord, WorkflowStore
 from hexgen_celery.core.prefix import PrefixPart
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.keys import Keys
 from hexgen_celery.learning import Learner
@@ -21,7 +22,6 @@ from hexgen_celery.learning.store import KnowledgeStore
 from hexgen_celery.outbox import OutboxEntry
 from hexgen_celery.policies import PolicyChoice, PolicyStore
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import NoPool
 from hexgen_celery.settings import QueueSettings, Settings
 from hexgen_celery.transport.messages import Urgency, token_of
 from hexgen_celery.upkeep.rescoring import Rescorer

@@ -13,6 +13,7 @@ from celery import Celery
 from celery.exceptions import TaskRevokedError
 
 from hexgen_celery.app import create_app, use_route
+from hexgen_celery.eligibility import NoPool
 from hexgen_celery.errors import InvalidProfile, InvalidSettings, QuestionFailed
 from hexgen_celery.instances import InstanceDirectory, InstanceRecord
 from hexgen_celery.keys import Keys
@@ -20,7 +21,7 @@ from hexgen_celery.names import ASK, ASK_QUEUE, SQL_QUEUE
 from hexgen_celery.outbox import OutboxEntry, TerminalResult
 from hexgen_celery.publisher import CeleryPublisher
 from hexgen_celery.references import RequestRef
-from hexgen_celery.router import LiveRouter, NoPool
+from hexgen_celery.router import LiveRouter
 from hexgen_celery.settings import InstanceSettings, PoolSettings, RouterSettings, Settings
 from hexgen_celery.workflows.definition import (
     LlmCall,
