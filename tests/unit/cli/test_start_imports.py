@@ -28,9 +28,11 @@ LOAD = "from hexgen_celery.cli.root import COMMANDS; code = 0; COMMANDS[sys.argv
 def _imported(*arguments: str, program: str = RUN, **environment: str) -> set[str]:
     """The modules that a process has when the command has ended well."""
     program = f"import sys; {program}; print(code, *sys.modules, file=sys.stderr)"
+    # Coverage would start in the process too, and import what it needs.
+    plain = {name: each for name, each in os.environ.items() if not name.startswith("COV")}
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        env={**os.environ, **environment},
+        env={**plain, **environment},
         capture_output=True,
         text=True,
         timeout=SECONDS,

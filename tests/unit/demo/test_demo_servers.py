@@ -18,9 +18,9 @@ from hexgen_celery.cli.demo_servers import (
 )
 from hexgen_celery.errors import InvalidSettings
 from hexgen_celery.profiles_io import load_profile
-from hexgen_celery.settings import LlmSettings, Settings, load_settings
+from hexgen_celery.settings import LlmSettings, PoolSettings, Settings, load_settings
 from hexgen_celery.settings.questions import PipelineSettings
-from workers.vllm_command import vllm_command
+from workers.vllm_command import VllmCommand, vllm_command
 
 
 @pytest.fixture
@@ -52,10 +52,16 @@ def test_an_engine_with_its_own_server_takes_no_other() -> None:
         choose_servers("http://127.0.0.1:1", None, 1.0, LlmSettings(), VLLM_CPU)
 
 
+def _command(pool: PoolSettings) -> VllmCommand:
+    """That of its one instance, on a port as `hexgen up` gives it one."""
+    (instance,) = pool.instances
+    placed = instance.model_copy(update={"port": 8000})
+    return vllm_command(pool, placed, load_profile(pool.profile))
+
+
 def test_its_cluster_serves_the_model_of_make_model(settings: Settings) -> None:
     (pool,) = settings.pools
-    (instance,) = pool.instances
-    command = vllm_command(pool, instance, load_profile(pool.profile))
+    command = _command(pool)
     assert command.arguments[0].endswith(".venv-vllm/bin/vllm")
     assert command.arguments[2].endswith("build/models/smollm2")
     assert "--no-enable-chunked-prefill" in command.arguments
@@ -79,7 +85,7 @@ def test_its_server_computes_in_what_the_processor_has(
     config = tmp_path / "cluster.toml"
     config.write_text(cpu_vllm_cluster(tmp_path))
     (pool,) = load_settings(config).pools
-    command = vllm_command(pool, pool.instances[0], load_profile(pool.profile))
+    command = _command(pool)
     place = command.arguments.index("--dtype")
     assert command.arguments[place + 1] == precision.dtype
     assert command.environment["VLLM_CPU_KVCACHE_SPACE"] == str(precision.kv_gib)
