@@ -150,13 +150,15 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> list[Process
 def _tuners(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
     if not settings.tuner.enabled:
         return []
-    return [ProcessSpec("tuner", _module("workers.tuner", "--name", "tuner"), environment)]
+    command = _module("workers.tuner", "--name", "tuner")
+    return [ProcessSpec("tuner", command, environment, needed=False)]
 
 
 def _recorders(settings: Settings, environment: Mapping[str, str]) -> list[ProcessSpec]:
     if not settings.store.enabled:
         return []
-    return [ProcessSpec("recorder", _module("workers.recorder", "--name", "recorder"), environment)]
+    command = _module("workers.recorder", "--name", "recorder")
+    return [ProcessSpec("recorder", command, environment, needed=False)]
 
 
 def _instances(settings: Settings) -> list[RunningInstance]:

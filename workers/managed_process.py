@@ -24,7 +24,8 @@ class ProcessSpec:
     """A program by a name that is unique among those kept running, its arguments and variables.
 
     It is given `stop_seconds` after SIGTERM. `death_signal` is what it gets when its keeper dies: a
-    program that has children of its own to end must get one that it can handle.
+    program that has children of its own to end must get one that it can handle. Not `needed` is one
+    without which questions are answered all the same: it keeps no cluster from starting.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ProcessSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_seconds: float = 5.0
     death_signal: signal.Signals = signal.SIGKILL
+    needed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,13 +161,13 @@ class Supervisor:
         return not self._stop.wait(_POLL_SECONDS)
 
     def _tend_or_fail(self) -> bool:
-        """Like `_tend`, while starting: a process that cannot start ends it all.
+        """Like `_tend`, while starting: a needed process that cannot start ends it all.
 
         Raises:
             InvalidSettings: a process refuses its configuration.
             ProcessKeepsDying: one died so often that waiting for it is in vain.
         """
-        for process in self._processes:
+        for process in (each for each in self._processes if each.spec.needed):
             complaint = process.complaint()
             if complaint is not None:
                 raise InvalidSettings(f"{process.spec.name}: {complaint}")
