@@ -16,6 +16,7 @@ from hexgen_celery.settings import (
     InstanceSettings,
     PoolSettings,
     Settings,
+    TunerSettings,
     UpSettings,
 )
 from workers.cluster_plan import place_instances, plan_cluster
@@ -128,3 +129,10 @@ def test_vllm_servers_are_kept_by_a_program_that_may_end_them_itself() -> None:
         ("http://gpu-1:8000", "vllm", True),
     ]
     assert [each.instances[1].port for each in placed.pools] == [8000]
+
+
+def test_questions_need_neither_the_recorder_nor_the_tuner() -> None:
+    settings = _settings().model_copy(update={"tuner": TunerSettings(enabled=True)})
+    plan = plan_cluster(place_instances(settings, lambda: 9000), {}, Path("cluster.toml"))
+    spared = {spec.name for spec in plan.processes if not spec.needed}
+    assert spared == {"recorder", "tuner"}
