@@ -105,6 +105,17 @@ COMMANDS = {
 }
 
 
+class NoSuchCommand(click.UsageError):
+    """Raised for a command that there is not."""
+
+    def __init__(self, name: str, context: click.Context) -> None:
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"No such command {name!r}.{hint}", context)
+
+
 class LazyGroup(click.Group):
     """A group whose overview needs no command's module."""
 
@@ -114,6 +125,14 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         lazy = COMMANDS.get(cmd_name)
         return lazy.load() if lazy else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that `args` begin with; one that there is not is answered by the nearest."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise NoSuchCommand(args[0], ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that the reader of its output has read enough is no failure."""

@@ -97,6 +97,13 @@ def test_wrong_usage_is_clicks(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No such command" in capsys.readouterr().err
 
 
+def test_a_misspelt_command_is_answered_by_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["queus"]) == 2
+    assert "Did you mean 'queues'?" in capsys.readouterr().err
+    assert cli.main(["xyzzy"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("hexgen, version ")
