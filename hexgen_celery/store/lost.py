@@ -8,6 +8,7 @@ import redis
 import structlog
 from sqlalchemy import Engine, select, update
 
+from hexgen_celery.coordination.state import WorkflowStore
 from hexgen_celery.keys import Keys
 from hexgen_celery.store.engine import naming_a_lost_store
 from hexgen_celery.store.models import Workflow
@@ -24,7 +25,7 @@ class LostQuestions:
     """Ends in the store what would be running there for ever. An end that comes still wins."""
 
     def __init__(self, client: redis.Redis, keys: Keys, engine: Engine) -> None:
-        self._client = client
+        self._workflows = WorkflowStore(client, keys)
         self._keys = keys
         self._engine = engine
 
@@ -54,11 +55,8 @@ class LostQuestions:
             last = names[-1]
 
     def _unknown(self, names: Sequence[str]) -> list[str]:
-        with self._client.pipeline(transaction=False) as pipeline:
-            for name in names:
-                pipeline.exists(self._keys.workflow(name))
-            known = pipeline.execute()
-        return [name for name, found in zip(names, known, strict=True) if not found]
+        known = self._workflows.existing(names)
+        return [name for name in names if name not in known]
 
     def _mark(self, names: Sequence[str]) -> int:
         if not names:
